@@ -1,0 +1,208 @@
+"""From what users have (edge lists, matrices) to checked, coalesced CSR arrays.
+
+Rules: zero weights are no edges; repeated edges collapse where there are no weights and are summed
+where there are; an undirected edge is summed once, then mirrored, so that the stored matrix is
+symmetric to the last bit; weights that are all one are not stored.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel._checks import Described, real_array, refuse
+from walkernel._labels import Labels, number_hashables, number_integers
+
+SPARSE_ID_FACTOR = 100
+"""Ids above this multiple of the number of distinct ids are taken for labels given by mistake."""
+
+
+class Arrays(NamedTuple):
+    """A coalesced CSR matrix: sorted indices, no explicit zeros, ``weights`` None if all are one."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.signedinteger[Any]]
+    weights: NDArray[np.float64] | None
+
+
+def read_ends(owner: str, edges: object, relabel: bool) -> tuple[NDArray[np.int64], Labels | None]:
+    """Return the two ends of every edge as ids of shape (m, 2), and labels unless ids were given."""
+    array = _as_array(owner, edges)
+    if array is not None and array.dtype.kind in "iu":
+        if array.size and array.max() > np.iinfo(np.int64).max:
+            refuse(owner, "edges", "ids below 2**63", Described(str(array.max())))
+        ends = array.astype(np.int64)
+        if relabel:
+            labels, ends = number_integers(ends)
+            return ends, labels
+        return ends, None
+    rows = _pairs(owner, edges if array is None else array.tolist())
+    if not rows:
+        return np.empty((0, 2), dtype=np.int64), None
+    _refuse_float_ids(owner, rows)
+    if not relabel and all(_is_integer(end) for row in rows for end in row):
+        refuse(owner, "edges", "ids below 2**63", max(max(row) for row in rows))  # type: ignore[type-var]
+    labels, ends = number_hashables(rows)
+    return ends, labels
+
+
+def check_ids(owner: str, ends: NDArray[np.int64], n_nodes: int | None) -> int:
+    """Return the number of nodes of an edge list of ids, or refuse the ids."""
+    if ends.size and ends.min() < 0:
+        refuse(owner, "edges", "ids of at least 0", Described(f"the id {ends.min()}"))
+    largest = int(ends.max()) if ends.size else -1
+    if n_nodes is not None:
+        if largest >= n_nodes:
+            refuse(
+                owner, "edges", f"ids below n_nodes={n_nodes}", Described(f"the id {largest}"),
+                "Ids count from 0.",
+            )
+        return n_nodes
+    if largest >= SPARSE_ID_FACTOR:
+        n_distinct = np.unique(ends).size
+        if largest > SPARSE_ID_FACTOR * n_distinct:
+            refuse(
+                owner, "edges", "ids numbered 0 to n-1",
+                Described(f"the id {largest} among only {n_distinct} distinct ids"),
+                "Pass relabel=True to treat the integers as labels, or n_nodes= if they are ids.",
+            )
+    return largest + 1
+
+
+def read_weights(owner: str, weights: object, n_edges: int) -> NDArray[np.float64] | None:
+    """Return one finite weight per edge, or None."""
+    if weights is None:
+        return None
+    array = real_array(owner, "weights", weights, ndim=1)
+    if array.size != n_edges:
+        refuse(owner, "weights", f"one per edge ({n_edges})", Described(f"{array.size} weights"))
+    return array
+
+
+def assemble_edges(
+    ends: NDArray[np.int64], weights: NDArray[np.float64] | None, n_nodes: int, directed: bool
+) -> Arrays:
+    """Coalesce an edge list into CSR arrays."""
+    start, end = ends[:, 0], ends[:, 1]
+    if not directed:
+        start, end = np.minimum(start, end), np.maximum(start, end)
+    values = np.ones(start.size) if weights is None else weights
+    matrix = scipy.sparse.coo_array((values, (start, end)), shape=(n_nodes, n_nodes)).tocsr()
+    if weights is None:
+        if directed and matrix.nnz < start.size:
+            warnings.warn(
+                f"{start.size - matrix.nnz} repeated edges were collapsed. "
+                "Pass weights= to have repeats summed.",
+                stacklevel=3,
+            )
+        matrix.data[:] = 1.0
+    if not directed:
+        matrix = matrix + scipy.sparse.triu(matrix, k=1).T
+    return to_arrays(matrix)
+
+
+def read_matrix(owner: str, matrix: Any, directed: bool | None) -> tuple[Arrays, bool]:
+    """Check an adjacency matrix, sparse or dense: (CSR arrays, directed)."""
+    if scipy.sparse.issparse(matrix):
+        real_array(owner, "A", matrix.data if hasattr(matrix, "data") else matrix.tocoo().data)
+        csr = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    else:
+        csr = scipy.sparse.csr_array(real_array(owner, "A", matrix, ndim=2))
+    if csr.ndim != 2 or csr.shape[0] != csr.shape[1]:
+        refuse(owner, "A", "a square matrix", Described(f"shape {csr.shape}"))
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    symmetric = (csr != csr.T.tocsr()).nnz == 0
+    if directed is False and not symmetric:
+        refuse(
+            owner, "A", "symmetric for directed=False", Described("a matrix that is not"),
+            "Pass (A + A.T) / 2, or directed=True.",
+        )
+    return to_arrays(csr), not symmetric if directed is None else directed
+
+
+def to_arrays(matrix: scipy.sparse.csr_array) -> Arrays:
+    """Turn a SciPy matrix into read-only CSR arrays with the smallest index type."""
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    small = matrix.shape[0] <= np.iinfo(np.int32).max
+    arrays = Arrays(
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32 if small else np.int64),
+        None if np.all(matrix.data == 1.0) else matrix.data.astype(np.float64),
+    )
+    return freeze(arrays)
+
+
+def freeze(arrays: Arrays) -> Arrays:
+    """Make the arrays read-only."""
+    for array in arrays:
+        if array is not None:
+            array.flags.writeable = False
+    return arrays
+
+
+def _as_array(owner: str, edges: object) -> NDArray[Any] | None:
+    """Return edges as an (m, 2) array if they are an array, or a list of pairs of integers."""
+    if isinstance(edges, (list, tuple)):
+        try:
+            array = np.asarray(edges)
+        except ValueError:
+            return None
+        return array if array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 2 else None
+    if not hasattr(edges, "__array__"):
+        return None
+    array = np.asarray(edges)
+    if array.ndim != 2 or array.shape[1] != 2:
+        hint = "Pass the transpose." if array.ndim == 2 and array.shape[0] == 2 else ""
+        if array.ndim == 2 and array.shape[1] == 3:
+            hint = "Pass the third column as weights=."
+        refuse(owner, "edges", "of shape (m, 2)", Described(f"shape {array.shape}"), hint)
+    return array
+
+
+def _pairs(owner: str, edges: object) -> list[tuple[Hashable, Hashable]]:
+    """Return a list of pairs of hashables, or refuse the first entry that is not one."""
+    if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
+        refuse(owner, "edges", "a list of pairs of nodes", edges, error=TypeError)
+    pairs = []
+    for position, edge in enumerate(edges):
+        if isinstance(edge, (str, bytes)) or not hasattr(edge, "__len__") or len(edge) != 2:
+            hint = "Pass the third column as weights=." if hasattr(edge, "__len__") and len(edge) == 3 else ""
+            refuse(owner, f"edges[{position}]", "a pair of nodes", edge, hint)
+        pair = tuple(edge)
+        if not is_hashable(pair):
+            refuse(owner, f"edges[{position}]", "a pair of hashable nodes", pair, error=TypeError)
+        if any(isinstance(end, (float, np.floating)) and np.isnan(end) for end in pair):
+            refuse(owner, f"edges[{position}]", "a pair of nodes", pair, "NaN is not equal to itself.")
+        pairs.append(pair)
+    return pairs
+
+
+def _refuse_float_ids(owner: str, pairs: list[tuple[Hashable, Hashable]]) -> None:
+    """Floats and bools among nothing but numbers are ids gone wrong; beside other labels they are labels."""
+    ends = [end for pair in pairs for end in pair]
+    if all(isinstance(end, (numbers.Number, np.bool_)) for end in ends):
+        wrong = [end for end in ends if not _is_integer(end)]
+        if wrong:
+            refuse(owner, "edges", "whole-number ids or labels", wrong[0], "Convert ids to int.", TypeError)
+
+
+def is_hashable(value: object) -> bool:
+    """Tell whether ``value``, with all that it holds, can be a label."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_integer(end: object) -> bool:
+    return isinstance(end, (int, np.integer)) and not isinstance(end, (bool, np.bool_))

@@ -1,0 +1,172 @@
+"""Checks at the door: every refusal has one shape and is worded here.
+
+A message names the owner and the parameter, the rule, the value received and, where there is one,
+the remedy. Code behind the door trusts its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import reprlib
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+MATRICES = ("normalized", "adjacency", "combinatorial")
+DENSE_LIMIT = 2**32
+"""Bytes a single dense result may take before it is refused."""
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+
+
+class DivergentKernelError(ValueError):
+    """The kernel's power series Σ αₖ Mᵏ does not converge on this graph."""
+
+
+class InfiniteVarianceWarning(UserWarning):
+    """The estimator that was asked for is unbiased but has no finite variance."""
+
+
+def shown(value: object) -> str:
+    """Describe a received value in a few words."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
+    return _short.repr(value)
+
+
+def refuse(
+    owner: str,
+    parameter: str,
+    rule: str,
+    received: object,
+    remedy: str = "",
+    error: type[Exception] = ValueError,
+) -> NoReturn:
+    """Raise ``error`` with the one message shape: who, what, rule, value received, remedy."""
+    got = received if isinstance(received, Described) else shown(received)
+    raise error(f"{owner}: {parameter} must be {rule}, got {got}.{' ' + remedy if remedy else ''}")
+
+
+class Described(str):
+    """A received value that is already put into words."""
+
+
+def whole_number(
+    owner: str, parameter: str, value: object, minimum: int = 0, maximum: int | None = None
+) -> int:
+    """Return ``value`` as an int, or refuse it: bools and floats are not counts."""
+    rule = f"a whole number of at least {minimum}"
+    if maximum is not None:
+        rule = f"a whole number from {minimum} to {maximum}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        refuse(owner, parameter, rule, value, error=TypeError if _is_not_number(value) else ValueError)
+    number = int(value)
+    if number < minimum or (maximum is not None and number > maximum):
+        refuse(owner, parameter, rule, value)
+    return number
+
+
+def real_number(
+    owner: str,
+    parameter: str,
+    value: object,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    minimum: float = -math.inf,
+) -> float:
+    """Return ``value`` as a float with ``above < value < below`` and ``value >= minimum``."""
+    bounds = [f"greater than {above:g}"] if above > -math.inf else []
+    bounds += [f"at least {minimum:g}"] if minimum > -math.inf else []
+    bounds += [f"less than {below:g}"] if below < math.inf else []
+    rule = " ".join(["a finite number", " and ".join(bounds)]).rstrip()
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        refuse(owner, parameter, rule, value, error=TypeError)
+    number = float(value)
+    if not (math.isfinite(number) and above < number < below and number >= minimum):
+        refuse(owner, parameter, rule, value)
+    return number
+
+
+def one_of(owner: str, parameter: str, value: object, options: Iterable[str | None]) -> Any:
+    """Return ``value`` if it is one of ``options``."""
+    allowed = list(options)
+    if not (isinstance(value, str) or value is None) or value not in allowed:
+        refuse(owner, parameter, "one of " + ", ".join(map(repr, allowed)), value)
+    return value
+
+
+def instance(owner: str, parameter: str, value: object, kind: type, remedy: str = "") -> None:
+    """Refuse ``value`` unless it is an instance of ``kind``."""
+    if not isinstance(value, kind):
+        what = Described(f"{shown(value)} of type {type(value).__name__}")
+        refuse(owner, parameter, f"a {kind.__name__}", what, remedy, TypeError)
+
+
+def real_array(
+    owner: str, parameter: str, value: object, *, ndim: int | None = None, finite: bool = True
+) -> NDArray[np.float64]:
+    """Return ``value`` as a float64 array of ``ndim`` dimensions with finite entries."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        refuse(owner, parameter, "a rectangular array of numbers", value)
+    if array.dtype.kind == "c":
+        refuse(owner, parameter, "real", array, "Complex values have no walk probability.", TypeError)
+    if array.dtype.kind not in "biuf":
+        refuse(owner, parameter, "an array of numbers", value, error=TypeError)
+    if ndim is not None and array.ndim != ndim:
+        refuse(owner, parameter, f"{ndim}-dimensional", array)
+    result = array.astype(np.float64, copy=False)
+    if finite and not np.isfinite(result).all():
+        where = int(np.flatnonzero(~np.isfinite(result.ravel()))[0])
+        refuse(owner, parameter, "finite", Described(f"{result.ravel()[where]} at position {where}"))
+    return result
+
+
+def distinct(owner: str, parameter: str, ids: NDArray[np.int64]) -> None:
+    """Refuse an empty list of nodes and one that names a node twice."""
+    if ids.ndim != 1 or ids.size == 0:
+        refuse(owner, parameter, "a non-empty, flat list of nodes", ids)
+    values, counts = np.unique(ids, return_counts=True)
+    if values.size < ids.size:
+        twice = Described(f"node id {int(values[np.argmax(counts > 1)])} more than once")
+        refuse(owner, parameter, "a list of distinct nodes", twice)
+
+
+def fits_in_memory(owner: str, shape: tuple[int, ...], remedy: str) -> None:
+    """Refuse a dense float64 result of more than ``DENSE_LIMIT`` bytes."""
+    size = 8 * math.prod(shape)
+    if size > DENSE_LIMIT:
+        raise ValueError(
+            f"{owner}: a dense array of shape {shape} would need {size / 2**30:.0f} GiB "
+            f"(the limit is {DENSE_LIMIT / 2**30:.0f} GiB). {remedy}"
+        )
+
+
+def thread_count(n_threads: object) -> int:
+    """Return the number of threads to use: the argument, the environment, or the process's CPUs."""
+    if n_threads is not None:
+        return whole_number("n_threads", "n_threads", n_threads, minimum=1)
+    variable = os.environ.get("WALKERNEL_NUM_THREADS", "").strip()
+    if variable:
+        if not variable.isdecimal() or int(variable) < 1:
+            refuse("environment", "WALKERNEL_NUM_THREADS", "a whole number of at least 1", variable)
+        return int(variable)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def progress_callback(owner: str, progress: object) -> Callable[[int, int], object] | None:
+    """Return ``progress`` if it can be called with (done, total)."""
+    if progress is not None and not callable(progress):
+        refuse(owner, "progress", "None or a function of (done, total)", progress, error=TypeError)
+    return progress
+
+
+def _is_not_number(value: object) -> bool:
+    return isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Number)

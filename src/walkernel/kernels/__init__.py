@@ -1,0 +1,18 @@
+"""Kernels as analytic functions of a matrix: coefficients, spectra and modulation functions."""
+
+from walkernel.kernels._base import Kernel
+from walkernel.kernels._named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from walkernel.kernels._sequences import convolve, deconvolve
+from walkernel.kernels._series import PowerSeries
+
+__all__ = [
+    "Diffusion",
+    "InverseCosine",
+    "Kernel",
+    "Matern",
+    "PStepRandomWalk",
+    "PowerSeries",
+    "RegularizedLaplacian",
+    "convolve",
+    "deconvolve",
+]

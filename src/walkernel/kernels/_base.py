@@ -1,0 +1,135 @@
+"""What a kernel is: an analytic function K(M) = Σₖ αₖ Mᵏ of a graph's matrix, without the graph.
+
+A kernel is a small frozen value. A new one needs two methods, ``coefficients`` and ``spectrum``;
+modulation functions, pairs, radii of convergence and arithmetic are derived. One with a closed form
+for its powers K^g gives ``power`` and ``power_radius`` instead (``ClosedForm``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import MATRICES, instance, one_of, real_number, refuse, whole_number
+from walkernel.kernels import _sequences as sequences
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``."""
+
+    matrix: str = field(default="normalized", kw_only=True)
+
+    def __post_init__(self) -> None:
+        one_of(type(self).__name__, "matrix", self.matrix, MATRICES)
+
+    @abstractmethod
+    def coefficients(self, length: int) -> NDArray[np.float64]:
+        """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
+
+    @abstractmethod
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return K(λ) for eigenvalues λ of M, real or complex, elementwise."""
+
+    def modulation(self, length: int, *, stitches: int = 1) -> NDArray[np.float64]:
+        """Return f₀ … f_{length−1} with f * f = α, or with 2·stitches factors: the series of K^(1/2l).
+
+        Parameters
+        ----------
+        length : int
+            Number of terms.
+        stitches : int
+            l: α is the convolution of 2l copies of f.
+        """
+        whole_number("modulation", "length", length, 1)
+        first = float(np.real(self.spectrum(0.0)))
+        if first <= 0:
+            raise ValueError(f"{self}: {sequences.no_root(first)}")
+        return self.power(0.5 / whole_number("modulation", "stitches", stitches, 1), length)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+        if exponent == 1.0:
+            return self.coefficients(length)
+        return sequences.power_on_circle(self.spectrum, exponent, length, self.power_radius(exponent))
+
+    @property
+    def radius(self) -> float:
+        """Radius of convergence of Σ αₖ zᵏ (a lower bound where it is found numerically)."""
+        return sequences.analytic_radius(self.spectrum)
+
+    def power_radius(self, exponent: float) -> float:
+        """Radius of convergence of the series of K(z)^exponent: up to the first singularity or zero."""
+        if exponent == 1.0:
+            return self.radius
+        return sequences.zero_free_radius(self.spectrum, self.radius)
+
+    def is_positive_semidefinite(self, interval: tuple[float, float] = (-1.0, 1.0)) -> bool:
+        """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
+
+        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph.
+        """
+        low, high = (real_number("is_positive_semidefinite", "interval", end) for end in interval)
+        points = (low + high) / 2 + (high - low) / 2 * np.cos(np.linspace(0, np.pi, 2001))
+        values = np.real(self.spectrum(points))
+        return bool(values.min() >= -1e-12 * np.abs(values).max())
+
+    def scaled(self, beta: float) -> Kernel:
+        """Return the kernel K(βM): α_k becomes βᵏ α_k and f_k becomes βᵏ f_k."""
+        from walkernel.kernels._algebra import Scaled
+
+        return Scaled(self, real_number("scaled", "beta", beta), matrix=self.matrix)
+
+    def __add__(self, other: Kernel) -> Kernel:
+        from walkernel.kernels._algebra import Sum
+
+        self._check_same_matrix(other, "+")
+        return Sum(self, other, matrix=self.matrix)
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        from walkernel.kernels._algebra import Multiple, Product
+
+        if not isinstance(other, Kernel):
+            return Multiple(self, real_number("Kernel", "factor", other), matrix=self.matrix)
+        self._check_same_matrix(other, "*")
+        return Product(self, other, matrix=self.matrix)
+
+    __rmul__ = __mul__
+
+    def _check_same_matrix(self, other: object, operation: str) -> None:
+        instance(f"Kernel {operation}", "the other side", other, Kernel)
+        if other.matrix != self.matrix:  # type: ignore[attr-defined]
+            refuse(
+                f"Kernel {operation}", "matrix", f"the same on both sides ({self.matrix!r})",
+                other.matrix,  # type: ignore[attr-defined]
+            )
+
+
+class ClosedForm(Kernel):
+    """A kernel whose powers have a closed form."""
+
+    @abstractmethod
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+
+    @abstractmethod
+    def power_radius(self, exponent: float) -> float:
+        """Radius of convergence of the series of K(z)^exponent."""
+
+    def coefficients(self, length: int) -> NDArray[np.float64]:
+        """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
+        return self.power(1.0, whole_number("coefficients", "length", length, 1))
+
+    @property
+    def radius(self) -> float:
+        """Radius of convergence of Σ αₖ zᵏ."""
+        return self.power_radius(1.0)
+
+
+def geometric_product(first: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return first · Π_{j≤k} ratios_j for k = 0, 1, …: the terms of a hypergeometric series."""
+    return np.concatenate([[first], first * np.cumprod(ratios)])

@@ -1,0 +1,193 @@
+"""The kernels of the literature, constants included: L means I − M throughout.
+
+Each is the true function, not its normalised series: (I + σ²L)^-d starts with α₀ = (1 + σ²)^-d.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import real_number, refuse, whole_number
+from walkernel.kernels import _sequences as sequences
+from walkernel.kernels._base import ClosedForm, geometric_product
+
+
+@dataclass(frozen=True)
+class Diffusion(ClosedForm):
+    """The heat kernel exp(−σ²L/2), i.e. exp(−tL) with t = σ²/2.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.Diffusion(sigma=2.0).coefficients(3).round(4)
+    array([0.1353, 0.2707, 0.2707])
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("Diffusion", "sigma", self.sigma, above=0)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return e^-s sᵏ/k! with s = t·exponent, through logarithms so that no term underflows early."""
+        s = self.sigma**2 / 2 * exponent
+        logs = np.concatenate([[0.0], np.cumsum(np.log(s) - np.log(np.arange(1, length)))]) - s
+        with np.errstate(under="ignore"):
+            return np.exp(logs)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return infinity: the exponential is entire and has no zeros."""
+        return math.inf
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return exp(−t(1 − λ))."""
+        return np.exp(self.sigma**2 / 2 * (np.asarray(eigenvalues) - 1.0))
+
+
+@dataclass(frozen=True)
+class RegularizedLaplacian(ClosedForm):
+    """The d-regularised Laplacian kernel (I + σ²L)^-d, for any real d > 0.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.RegularizedLaplacian(d=2, sigma=1.0).modulation(4)
+    array([0.5   , 0.25  , 0.125 , 0.0625])
+    """
+
+    d: float = 1
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("RegularizedLaplacian", "d", self.d, above=0)
+        real_number("RegularizedLaplacian", "sigma", self.sigma, above=0)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
+        s, k = self.d * exponent, np.arange(1, length)
+        first = (1 + self.sigma**2) ** -s
+        return geometric_product(first, (s + k - 1) / k * (self.sigma**2 / (1 + self.sigma**2)))
+
+    def power_radius(self, exponent: float) -> float:
+        """Return 1 + σ^-2, the pole."""
+        return 1 + self.sigma**-2
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return (1 + σ²(1 − λ))^-d."""
+        return (1 + self.sigma**2 * (1 - np.asarray(eigenvalues))) ** -float(self.d)
+
+
+@dataclass(frozen=True)
+class Matern(ClosedForm):
+    """The graph Matérn kernel (2ν/κ² I + L)^-ν = (κ²/2ν)^ν · RegularizedLaplacian(d=ν, σ²=κ²/2ν).
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.Matern(nu=1.0, kappa=2.0).coefficients(2).round(4)
+    array([0.6667, 0.4444])
+    """
+
+    nu: float = 1.5
+    kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("Matern", "nu", self.nu, above=0)
+        real_number("Matern", "kappa", self.kappa, above=0)
+
+    @property
+    def _regularized(self) -> RegularizedLaplacian:
+        return RegularizedLaplacian(self.nu, self.kappa / math.sqrt(2 * self.nu), matrix=self.matrix)
+
+    @property
+    def _scale(self) -> float:
+        return float((self.kappa**2 / (2 * self.nu)) ** self.nu)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the regularised Laplacian's series at ν·exponent, scaled."""
+        return self._scale**exponent * self._regularized.power(exponent, length)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return 1 + 2ν/κ², the pole."""
+        return self._regularized.power_radius(exponent)
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return (2ν/κ² + 1 − λ)^-ν."""
+        return self._scale * self._regularized.spectrum(eigenvalues)
+
+
+@dataclass(frozen=True)
+class PStepRandomWalk(ClosedForm):
+    """The p-step random walk kernel (αI − L)^p with α ≥ 2.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.PStepRandomWalk(p=2, alpha=3.0).coefficients(4)
+    array([4., 4., 1., 0.])
+    """
+
+    p: int = 2
+    alpha: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("PStepRandomWalk", "p", self.p, 1)
+        real_number("PStepRandomWalk", "alpha", self.alpha, minimum=2)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return binom(s, k) (α−1)^(s−k) with s = p·exponent."""
+        s, k = self.p * exponent, np.arange(1, length)
+        return geometric_product((self.alpha - 1) ** s, (s - k + 1) / k / (self.alpha - 1))
+
+    def power_radius(self, exponent: float) -> float:
+        """Return α − 1, the zero of the kernel, or infinity where the power is a polynomial."""
+        return math.inf if float(self.p * exponent).is_integer() else self.alpha - 1.0
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return (α − 1 + λ)^p."""
+        return (self.alpha - 1 + np.asarray(eigenvalues)) ** self.p
+
+
+@dataclass(frozen=True)
+class InverseCosine(ClosedForm):
+    """The inverse cosine kernel cos(π/4 · (I − scale·M)); cos(πL/4) at scale 1.
+
+    At scale 1 its generating function has a zero on the unit circle, so that f_l decays only like
+    l^-1.5 and the symmetric pair has infinite variance; the lazy pair is finite.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.InverseCosine().coefficients(3).round(4)
+    array([ 0.7071,  0.5554, -0.2181])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if real_number("InverseCosine", "scale", self.scale) == 0:
+            refuse("InverseCosine", "scale", "a number other than 0", self.scale)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return √½ (π·scale/4)ᵏ/k! with signs + + − −, or the recursion's powers of that series."""
+        terms = geometric_product(math.sqrt(0.5), np.pi * self.scale / 4 / np.arange(1, length))
+        series = terms * np.where(np.arange(length) // 2 % 2 == 0, 1.0, -1.0)
+        return series if exponent == 1.0 else sequences.power(series, exponent, length)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return infinity for the cosine itself, 1/|scale| for its roots."""
+        return math.inf if float(exponent).is_integer() else 1 / abs(self.scale)
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return cos(π/4 · (1 − scale·λ))."""
+        return np.cos(np.pi / 4 * (1 - self.scale * np.asarray(eigenvalues)))

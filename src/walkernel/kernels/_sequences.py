@@ -1,0 +1,259 @@
+"""Power series as sequences of Taylor coefficients: powers, quotients, zeros.
+
+The modulation function f of a kernel with coefficients α solves f * f = α (Theorem 2.2): it is the
+series of √K. The recursion of that theorem is unstable in float64: for exp(−tL) at t = 30 it is off by
+fifteen orders of magnitude, while f * f = α still holds. Two stable routes are used instead:
+
+* ``power`` runs the recursion for K^g in decimal arithmetic, with as many digits as it takes;
+* ``power_on_circle`` evaluates K^g on circles about 0 and transforms back (Cauchy's formula).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Function = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
+
+EPSILON = float(np.finfo(np.float64).eps)
+AGREEMENT = 1e-14
+MOST_POINTS = 2**17
+LARGEST_RADIUS = 2.0**20
+SMALLEST_RADIUS = 2.0**-20
+
+
+def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
+    """Return the first ``length`` terms of (a * b)_k = Σ_p a_p b_{k−p}."""
+    full = np.convolve(np.asarray(a, dtype=np.float64)[:length], np.asarray(b, dtype=np.float64)[:length])
+    return fit_length(full, length)
+
+
+def fit_length(sequence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Cut a sequence to ``length``, or extend it by zeros."""
+    result = np.zeros(length)
+    result[: min(length, sequence.size)] = sequence[:length]
+    return result
+
+
+def deconvolve(coefficients: ArrayLike, modulation: ArrayLike, length: int | None = None) -> NDArray[np.float64]:
+    """Return f₁ with f₁ * f₂ = α: the other half of an asymmetric pair (Theorem 2.1).
+
+    Parameters
+    ----------
+    coefficients : array of float, (n,)
+        α₀, α₁, …, zero beyond the end.
+    modulation : array of float, (m,)
+        f₂, zero beyond the end; f₂(0) must not be zero.
+    length : int, optional
+        Number of terms of f₁; n if not given.
+
+    Examples
+    --------
+    >>> from walkernel.kernels import deconvolve
+    >>> deconvolve([1.0, 2.0, 1.0], [1.0, 1.0])
+    array([1., 1., 0.])
+    """
+    alpha = np.asarray(coefficients, dtype=np.float64)
+    divisor = np.asarray(modulation, dtype=np.float64)
+    if divisor.size == 0 or divisor[0] == 0:
+        raise ValueError(
+            "deconvolve: modulation must start with a number other than zero, got "
+            f"{divisor[0] if divisor.size else 'an empty sequence'}. Choose f₂ with f₂(0) ≠ 0."
+        )
+    n = alpha.size if length is None else length
+    return _with_enough_digits(lambda: _divide(_decimals(alpha), _decimals(divisor), n))
+
+
+def power(coefficients: ArrayLike, exponent: float, length: int) -> NDArray[np.float64]:
+    """Return the first ``length`` coefficients of (Σ αₖ zᵏ)^g for α₀ > 0, exact for the given α.
+
+    J. C. P. Miller's recurrence, from K f' = g K' f:  k α₀ f_k = Σ_{j=1}^k ((g + 1) j − k) α_j f_{k−j}.
+    """
+    alpha = np.trim_zeros(np.asarray(coefficients, dtype=np.float64), "b")[:length]
+    if alpha.size == 0 or alpha[0] <= 0:
+        raise ValueError(no_root(alpha[0] if alpha.size else 0.0))
+    return _with_enough_digits(lambda: _power_decimals(_decimals(alpha), Decimal(exponent), length))
+
+
+def no_root(first: float) -> str:
+    """Word the refusal of a symmetric modulation for α₀ ≤ 0."""
+    return (
+        f"The symmetric modulation needs a positive α₀, got {first:g}: no real f has f * f = α. "
+        "Use pair='lazy', which takes f₁ = α and f₂ = (1, 0, 0, …)."
+    )
+
+
+def power_on_circle(function: Function, exponent: float, length: int, radius: float) -> NDArray[np.float64]:
+    """Return the first ``length`` Taylor coefficients of K(z)^g, K analytic and free of zeros in |z| < radius.
+
+    Each coefficient is taken from the circle that gives it best: on |z| = r the k-th has an absolute
+    error of (rounding + aliasing) / r^k, both read off the circle's values. Coefficients that no
+    circle resolves are zero.
+    """
+    best = np.zeros(length)
+    error = np.full(length, np.inf)
+    for r in _radii(radius):
+        samples = _power_samples(function, exponent, length, r)
+        if samples is None:
+            continue
+        values, rounding = samples
+        spectrum = np.fft.fft(values) / values.size
+        half = values.size // 2
+        aliasing = 2 * np.abs(spectrum[half : half + half // 2]).max()
+        with np.errstate(under="ignore", over="ignore"):
+            scale = np.exp(-np.arange(length) * math.log(r))
+            found = fit_length(spectrum.real[:half], length) * scale
+            floor = (rounding + aliasing) * scale
+        better = floor < error
+        best[better], error[better] = found[better], floor[better]
+    best[~(np.abs(best) > error)] = 0.0
+    return best
+
+
+def zero_free_radius(function: Function, analytic_radius: float) -> float:
+    """Return the largest r, to 1e-6 relative, such that K has no zero in |z| < r.
+
+    K(0) must be positive. By the argument principle the curve K(|z| = r) winds round 0 once for each
+    zero inside; a winding number of 0 and no zero on the circle is the test.
+    """
+    low, high = SMALLEST_RADIUS, min(LARGEST_RADIUS, analytic_radius * (1 - 1e-9))
+    while high > low and not _usable(_on_circle(function, high, 64)):
+        high /= 2
+    if winding_number(function, high) == 0:
+        return high
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if winding_number(function, middle) == 0 else (low, middle)
+    return low
+
+
+def winding_number(function: Function, radius: float) -> int | None:
+    """Return how often K(|z| = radius) winds round 0, or None if it passes through 0 or cannot be told."""
+    n_points = 512
+    while n_points <= MOST_POINTS:
+        values = _on_circle(function, radius, n_points)
+        if not (_usable(values) and np.abs(values).min() > 0):
+            return None
+        steps = _phase_steps(values)
+        if np.abs(steps).max() < math.pi / 2:
+            return round(float(steps.sum()) / (2 * math.pi))
+        n_points *= 2
+    return None
+
+
+def analytic_radius(function: Function) -> float:
+    """Return a radius, at most LARGEST_RADIUS, within which a function is seen to be analytic.
+
+    On a circle inside its domain an analytic function has no negative frequencies, and its positive
+    ones decay; the largest such circle is found by bisection. 0.0 if there is none.
+    """
+    low = next((r for r in (1.0, 0.5, 0.25, 2.0**-6, SMALLEST_RADIUS) if _is_resolved(function, r)), 0.0)
+    if low == 0.0:
+        return 0.0
+    high = 2 * low
+    while high <= LARGEST_RADIUS and _is_resolved(function, high):
+        low, high = high, 2 * high
+    while high > low * (1 + 1e-4):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _is_resolved(function, middle) else (low, middle)
+    return low
+
+
+def _is_resolved(function: Function, radius: float) -> bool:
+    n_points = 256
+    while n_points <= MOST_POINTS:
+        values = _on_circle(function, radius, n_points)
+        if not _usable(values):
+            return False
+        spectrum = np.abs(np.fft.fft(values)) / n_points
+        if spectrum[n_points // 2 - n_points // 8 :].max() <= 1e-13 * np.abs(values).max():
+            return True
+        n_points *= 2
+    return False
+
+
+def _on_circle(function: Function, radius: float, n_points: int) -> NDArray[np.complex128]:
+    points = radius * np.exp(2j * np.pi * np.arange(n_points) / n_points)
+    with np.errstate(all="ignore"):
+        return np.asarray(function(points), dtype=np.complex128)
+
+
+def _phase_steps(values: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Return the turn from each value to the next, in (−π, π], round the whole circle."""
+    phase = np.angle(values)
+    return np.angle(np.exp(1j * (np.roll(phase, -1) - phase)))
+
+
+def _usable(values: NDArray[np.complex128]) -> bool:
+    """Tell whether sums of the values stay finite."""
+    return bool(np.abs(values).max() < 1e300)
+
+
+def _radii(radius: float) -> list[float]:
+    """Circles in the disc: near its edge, the unit circle, and four to each doubling."""
+    edge = min(radius, LARGEST_RADIUS)
+    near = [edge * part for part in (0.99, 0.97, 0.93)] + [1.0] * (edge > 1.0)
+    return near + [edge * 2.0 ** (-j / 4) for j in range(1, 120) if j < 8 or edge * 2.0 ** (-j / 4) >= 0.2]
+
+
+def _power_samples(
+    function: Function, exponent: float, length: int, radius: float
+) -> tuple[NDArray[np.complex128], float] | None:
+    """Return K(z)^g on the circle and its rounding error, with points enough for ``length`` terms.
+
+    The logarithm must be continuous: between neighbouring points the phase of K may turn by less than π/2.
+    """
+    n_points = max(1024, 2 ** math.ceil(math.log2(4 * length)))
+    while n_points <= max(MOST_POINTS, 4 * length):
+        values = _on_circle(function, radius, n_points)
+        if not _usable(values):
+            return None
+        if exponent == 1.0:
+            return values, 4 * EPSILON * float(np.abs(values).max())
+        if np.abs(values).min() == 0:
+            return None
+        if np.abs(_phase_steps(values)).max() < math.pi / 2:
+            logs = exponent * (np.log(np.abs(values)) + 1j * np.unwrap(np.angle(values)))
+            powers = np.exp(logs)
+            return powers, EPSILON * float((np.abs(powers) * (4 + np.abs(logs))).max())
+        n_points *= 2
+    return None
+
+
+def _with_enough_digits(compute: Callable[[], Sequence[Decimal]]) -> NDArray[np.float64]:
+    """Run a decimal computation with more and more digits until its result stands still."""
+    digits, previous = 50, None
+    while True:
+        with localcontext() as context:
+            context.prec, context.Emin, context.Emax = digits, -999999, 999999
+            result = np.array([float(x) for x in compute()])
+        if previous is not None and np.abs(result - previous).max() <= AGREEMENT * np.abs(result).max():
+            return result
+        digits, previous = 2 * digits, result
+
+
+def _decimals(values: NDArray[np.float64]) -> list[Decimal]:
+    return [Decimal(float(value)) for value in values]
+
+
+def _power_decimals(alpha: list[Decimal], exponent: Decimal, length: int) -> list[Decimal]:
+    rounded = [+a for a in alpha]
+    result = [rounded[0] ** exponent]
+    for k in range(1, length):
+        top = min(k, len(rounded) - 1)
+        total = sum(((exponent + 1) * j - k) * rounded[j] * result[k - j] for j in range(1, top + 1))
+        result.append(total / (k * rounded[0]))
+    return result
+
+
+def _divide(alpha: list[Decimal], divisor: list[Decimal], length: int) -> list[Decimal]:
+    result: list[Decimal] = []
+    for k in range(length):
+        top = min(k, len(divisor) - 1)
+        known = sum((divisor[j] * result[k - j] for j in range(1, top + 1)), Decimal(0))
+        result.append(((alpha[k] if k < len(alpha) else Decimal(0)) - known) / divisor[0])
+    return result

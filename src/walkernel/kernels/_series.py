@@ -1,0 +1,152 @@
+"""Kernels given by their coefficients, or by the function itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import Described, real_array, refuse, whole_number
+from walkernel.kernels import _sequences as sequences
+from walkernel.kernels._base import ClosedForm, Kernel
+
+
+@dataclass(frozen=True, init=False)
+class PowerSeries(ClosedForm):
+    """The polynomial Σ αₖ Mᵏ of a finite list of coefficients.
+
+    For a function of the matrix that is no polynomial use ``PowerSeries.from_function``: it finds the
+    modulation from the function itself, which is stable where a list of coefficients is not.
+
+    Parameters
+    ----------
+    coefficients : sequence of float
+        α₀, α₁, …; zero beyond the end.
+    matrix : {"normalized", "adjacency", "combinatorial"}
+        The matrix M.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.PowerSeries([1.0, 2.0, 1.0]).modulation(4)
+    array([1., 1., 0., 0.])
+    """
+
+    terms: tuple[float, ...] = (1.0,)
+
+    def __init__(self, coefficients: ArrayLike, *, matrix: str = "normalized") -> None:
+        terms = real_array("PowerSeries", "coefficients", coefficients, ndim=1)
+        if terms.size == 0:
+            refuse("PowerSeries", "coefficients", "a non-empty list", coefficients)
+        object.__setattr__(self, "terms", tuple(terms.tolist()))
+        object.__setattr__(self, "matrix", matrix)
+        super().__post_init__()
+
+    @staticmethod
+    def from_function(fn: Callable[[Any], Any], *, matrix: str = "normalized") -> Kernel:
+        """Return the kernel fn(M) of a function that is analytic in a disc about 0.
+
+        Parameters
+        ----------
+        fn : callable
+            A function of the matrix, vectorised over complex numbers and real on the real axis;
+            exp(sA) is ``PowerSeries.from_function(lambda x: np.exp(s * x), matrix="adjacency")``.
+        matrix : {"normalized", "adjacency", "combinatorial"}
+            The matrix M.
+
+        Returns
+        -------
+        Kernel
+            Its coefficients are accurate to about 1e-14 of the largest; a function whose series does
+            not reproduce it is refused.
+
+        Examples
+        --------
+        >>> import numpy as np, walkernel as wk
+        >>> wk.PowerSeries.from_function(lambda x: 1 / (1 - x / 2)).coefficients(4)
+        array([1.   , 0.5  , 0.25 , 0.125])
+        """
+        return AnalyticFunction(fn, matrix=matrix)
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the series of the power, by recursion in decimal arithmetic."""
+        if exponent == 1.0:
+            return sequences.fit_length(np.array(self.terms), length)
+        return sequences.power(self.terms, exponent, length)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return the smallest root's modulus, or infinity where the power is a polynomial."""
+        terms = np.trim_zeros(np.array(self.terms), "b")
+        if exponent == 1.0 or terms.size <= 1:
+            return math.inf
+        if terms[0] > 0:
+            tail = sequences.power(terms, exponent, 2 * terms.size)[terms.size :]
+            if not tail.any():
+                return math.inf
+        if terms[0] == 0:
+            return 0.0
+        return float(np.abs(np.roots(terms[::-1])).min())
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return Σ αₖ λᵏ."""
+        return np.asarray(np.polynomial.polynomial.polyval(np.asarray(eigenvalues), np.array(self.terms)))
+
+
+@dataclass(frozen=True)
+class AnalyticFunction(Kernel):
+    """K = fn(M); made by ``PowerSeries.from_function``."""
+
+    fn: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        owner = "PowerSeries.from_function"
+        if not callable(self.fn):
+            refuse(owner, "fn", "a function of complex arrays", self.fn, error=TypeError)
+        points = np.exp(1j * np.linspace(0.1, 3.0, 7))
+        try:
+            with np.errstate(all="ignore"):
+                values = np.asarray(self.fn(points), dtype=np.complex128)
+                mirrored = np.asarray(self.fn(points.conj()), dtype=np.complex128)
+        except (TypeError, ValueError) as error:
+            refuse(owner, "fn", "vectorised over complex arrays", Described(f"{type(error).__name__}: {error}"))
+        if values.shape != points.shape:
+            refuse(owner, "fn", "elementwise", Described(f"shape {values.shape} from shape {points.shape}"))
+        if np.isfinite(values).all() and not np.allclose(mirrored, values.conj(), rtol=1e-8):
+            refuse(owner, "fn", "real on the real axis", Described("fn(z̄) different from the conjugate of fn(z)"))
+        if not self._is_reproduced():
+            refuse(
+                owner, "fn", "analytic in a disc about 0", Described("a function whose series does not reproduce it"),
+                "Functions such as abs, sqrt and log have no power series at 0; shift their argument.",
+            )
+
+    def _is_reproduced(self) -> bool:
+        """Tell whether the series agrees with fn inside the disc, where one function can be the other."""
+        if self.radius == 0.0:
+            return False
+        points = 0.8 * min(1.0, self.radius) * np.array([-1, -0.5, 0.3, 1, 0.6 + 0.4j])
+        series = np.polynomial.polynomial.polyval(points, self.coefficients(512))
+        values = np.asarray(self.fn(points))
+        return bool(np.abs(series - values).max() <= 1e-10 * np.abs(values).max())
+
+    @cached_property
+    def radius(self) -> float:  # type: ignore[override]
+        """Radius of a disc about 0 in which fn is seen to be analytic."""
+        return sequences.analytic_radius(self.fn)
+
+    def coefficients(self, length: int) -> NDArray[np.float64]:
+        """Return the Taylor coefficients by Cauchy's formula."""
+        whole_number("coefficients", "length", length, 1)
+        return sequences.power_on_circle(self.fn, 1.0, length, self.radius)
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return fn(λ)."""
+        points = np.asarray(eigenvalues)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(self.fn(points))
+        return values if np.iscomplexobj(points) else np.real(values)
