@@ -1,1 +1,78 @@
-"""walkernel placeholder."""
+"""walkernel: kernels on the nodes of graphs, from random walks.
+
+>>> import walkernel as wk
+>>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+>>> K = wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), n_walks=256)
+>>> K.topk(["d"], 1).nodes
+array([['c']], dtype=object)
+
+Importing it loads NumPy and SciPy at most; every name below loads what it needs when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "walkernel.graph": ["Graph"],
+    "walkernel.kernels": [
+        "Diffusion", "InverseCosine", "Kernel", "Matern", "PStepRandomWalk", "PowerSeries",
+        "RegularizedLaplacian",
+    ],
+    "walkernel.walks": ["IndependentWalks"],
+    "walkernel.features": ["Walks", "sample_walks"],
+    "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
+    "walkernel.operators": [
+        "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
+    ],
+    "walkernel.datasets": ["Dataset", "load_dataset"],
+    "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_SUBMODULES = ("kernels", "theory")
+
+__all__ = [  # noqa: PLE0604 (names come from the table above)
+    *sorted(_MODULE_OF),
+    *_SUBMODULES,
+]
+
+if TYPE_CHECKING:
+    from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning
+    from walkernel.datasets import Dataset, load_dataset
+    from walkernel.features import Walks, sample_walks
+    from walkernel.graph import Graph
+    from walkernel.kernels import (
+        Diffusion,
+        InverseCosine,
+        Kernel,
+        Matern,
+        PowerSeries,
+        PStepRandomWalk,
+        RegularizedLaplacian,
+    )
+    from walkernel.operators import (
+        KernelOperator,
+        Neighbors,
+        estimate_kernel,
+        exact_kernel,
+        polynomial_operator,
+    )
+    from walkernel.reduction import anchor_points, johnson_lindenstrauss
+    from walkernel.walks import IndependentWalks
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return importlib.import_module(f"walkernel.{name}")
+    raise AttributeError(f"module 'walkernel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

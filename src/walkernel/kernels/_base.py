@@ -8,14 +8,17 @@ for its powers K^g gives ``power`` and ``power_radius`` instead (``ClosedForm``)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import MATRICES, instance, one_of, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Kernel(ABC):
         first = float(np.real(self.spectrum(0.0)))
         if first <= 0:
             raise ValueError(f"{self}: {sequences.no_root(first)}")
-        return self.power(0.5 / whole_number("modulation", "stitches", stitches, 1), length)
+        exponent = 0.5 / whole_number("modulation", "stitches", stitches, 1)
+        return self._remembered((exponent, length), lambda: self.power(exponent, length)).copy()
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
@@ -66,7 +70,7 @@ class Kernel(ABC):
         """Radius of convergence of the series of K(z)^exponent: up to the first singularity or zero."""
         if exponent == 1.0:
             return self.radius
-        return sequences.zero_free_radius(self.spectrum, self.radius)
+        return self._remembered("radius", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
 
     def is_positive_semidefinite(self, interval: tuple[float, float] = (-1.0, 1.0)) -> bool:
         """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
@@ -99,6 +103,16 @@ class Kernel(ABC):
         return Product(self, other, matrix=self.matrix)
 
     __rmul__ = __mul__
+
+    def _remembered(self, key: object, compute: Callable[[], T]) -> T:
+        """Return a result that is asked for with every walk sample, computed once for this object."""
+        memory = self.__dict__.setdefault("_memory", {})
+        if key not in memory:
+            memory[key] = compute()
+        return memory[key]  # type: ignore[no-any-return]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
     def _check_same_matrix(self, other: object, operation: str) -> None:
         instance(f"Kernel {operation}", "the other side", other, Kernel)

@@ -1,0 +1,54 @@
+# make demo   set up, then estimate five kernels on the karate graph (a table and a picture)
+# make test   set up, then run every test
+# make lint   style, types and layers      make bench   the benchmark tables
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+export PYTHONDONTWRITEBYTECODE =
+export MPLBACKEND = agg
+
+.PHONY: demo test test-core lint bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/walkernel demo
+
+test: $(VENV)/.test
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/unit tests/parity/test_algorithm_one.py
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95
+
+test-core: $(VENV)/.test
+	$(BIN)/python -m pytest tests/unit tests/contracts tests/property tests/parity tests/statistical
+
+lint: $(VENV)/.lint $(VENV)/.test
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/core.py
+
+clean:
+	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "walkernel needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[lint]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Studies that can be run by name; they use the public interface only."""

@@ -1,0 +1,184 @@
+"""The operator: a kernel matrix one can use without having it.
+
+An engine subclasses ``KernelOperator`` and gives four methods: the product with a matrix, the
+transpose, rows, and entries. Everything a user calls is derived from these.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from walkernel._checks import Described, distinct, fits_in_memory, refuse, whole_number
+from walkernel.graph import Graph
+
+ROWS_AT_ONCE = 2**24
+"""Entries of a dense block of rows that is made and thrown away."""
+
+
+class Neighbors(NamedTuple):
+    """The most similar nodes of each node, best first, and their kernel values; both (n, k).
+
+    Where fewer than k nodes have a positive value, the rest is -1 (None for labels) with value 0.
+    """
+
+    nodes: NDArray[Any]
+    values: NDArray[np.float64]
+
+
+class KernelOperator(LinearOperator):
+    """A kernel K̂ on the nodes of a graph, as a SciPy ``LinearOperator``.
+
+    Nodes are given and returned by the addressing rule: labels if the graph has them, else ids.
+
+    Attributes
+    ----------
+    graph : Graph
+    nodes : ndarray
+        The nodes that rows and columns stand for.
+    """
+
+    def __init__(self, graph: Graph, ids: NDArray[np.int64]) -> None:
+        super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, ids.size))
+        self.graph = graph
+        self.ids = ids
+
+    @abstractmethod
+    def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return K V for V of shape (n, c)."""
+
+    @abstractmethod
+    def _transpose(self) -> KernelOperator:
+        """Return Kᵀ."""
+
+    @abstractmethod
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return rows at positions of ``nodes``, dense."""
+
+    @abstractmethod
+    def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return entries at flat arrays of positions."""
+
+    def _adjoint(self) -> KernelOperator:
+        return self._transpose()
+
+    def _matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._matmat(v.reshape(-1, 1)).ravel()
+
+    def _rmatmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._transpose()._matmat(V)
+
+    def _rmatvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._transpose()._matvec(v)
+
+    def __matmul__(self, other: Any) -> Any:
+        """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers."""
+        if isinstance(other, LinearOperator):
+            return super().__matmul__(other)
+        try:
+            array = np.asarray(other)
+        except ValueError:
+            array = np.asarray(None)
+        if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
+            refuse("KernelOperator @", "the right-hand side", "a real vector or matrix", other, error=TypeError)
+        if array.shape[0] != self.shape[1]:
+            refuse(
+                "KernelOperator @", "the right-hand side", f"of length {self.shape[1]}, one value for each node",
+                Described(f"shape {array.shape}"),
+            )
+        values = array.astype(np.float64, copy=False)
+        return self._matvec(values) if values.ndim == 1 else self._matmat(values)
+
+    @property
+    def nodes(self) -> NDArray[Any]:
+        """The nodes of rows and columns, by the addressing rule."""
+        return self.graph.names(self.ids)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return the diagonal, shape (n,)."""
+        positions = np.arange(self.shape[0])
+        return self._entries(positions, positions)
+
+    def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
+        """Return K[rows[k], cols[k]], broadcasting as NumPy indexing does."""
+        i, j = self._positions("rows", rows), self._positions("cols", cols)
+        try:
+            i, j = np.broadcast_arrays(i, j)
+        except ValueError:
+            refuse(
+                "entries", "rows and cols", "of shapes that broadcast", Described(f"shapes {i.shape} and {j.shape}")
+            )
+        return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
+
+    def rows(self, nodes: Any) -> NDArray[np.float64]:
+        """Return the rows of some nodes as a dense array, (len(nodes), n)."""
+        positions = np.atleast_1d(self._positions("nodes", nodes))
+        fits_in_memory("rows", (positions.size, self.shape[1]), "Ask for fewer rows at a time.")
+        return self._rows(positions)
+
+    def topk(self, nodes: Any, k: int) -> Neighbors:
+        """Return the k most similar nodes of each node, itself excepted, among those of positive value."""
+        positions = np.atleast_1d(self._positions("nodes", nodes))
+        k = whole_number("topk", "k", k, 1)
+        found = np.full((positions.size, k), -1, dtype=np.int64)
+        values = np.zeros((positions.size, k))
+        size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
+        for first in range(0, positions.size, size):
+            self._topk_block(positions[first : first + size], found[first:], values[first:])
+        names = self.graph.names(self.ids[found])
+        names = np.where(found < 0, None if names.dtype == object else -1, names)
+        return Neighbors(names, values)
+
+    def _topk_block(
+        self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        block = self._rows(positions)
+        for i, (position, row) in enumerate(zip(positions, block, strict=True)):
+            row[position] = 0.0
+            candidates = np.flatnonzero(row > 0)
+            keep_best(candidates, row[candidates], found[i], values[i])
+
+    def to_dense(self) -> NDArray[np.float64]:
+        """Return the whole matrix, (n, n); refused above 4 GiB."""
+        fits_in_memory("to_dense", self.shape, "Use K @ v, K.entries or K.rows(nodes).")
+        return self._rows(np.arange(self.shape[0]))
+
+    def _positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
+        """Return positions in ``self.nodes`` of nodes given by the addressing rule."""
+        ids = self.graph.ids(nodes)
+        if self.shape[0] == self.graph.n_nodes and self._is_identity():
+            return ids
+        order = np.argsort(self.ids)
+        position = np.minimum(np.searchsorted(self.ids, ids, sorter=order), self.ids.size - 1)
+        found = order[position]
+        outside = self.ids[found] != ids
+        if outside.any():
+            stranger = self.graph.names(np.atleast_1d(ids)[np.atleast_1d(outside)])[0]
+            refuse("KernelOperator", parameter, "among the operator's own nodes (K.nodes)", stranger)
+        return np.asarray(found)
+
+    def _is_identity(self) -> bool:
+        return bool((self.ids == np.arange(self.ids.size)).all())
+
+
+def keep_best(
+    candidates: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    found: NDArray[np.int64],  # (k,), filled
+    values: NDArray[np.float64],  # (k,), filled
+) -> None:
+    """Write the best candidates, best first, ties by position."""
+    best = np.lexsort((candidates, -scores))[: found.size]
+    found[: best.size] = candidates[best]
+    values[: best.size] = scores[best]
+
+
+def check_nodes(owner: str, graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
+    """Return the ids of distinct nodes, all of the graph's if none are given."""
+    ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
+    distinct(owner, "nodes", ids)
+    return ids

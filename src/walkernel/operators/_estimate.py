@@ -1,0 +1,241 @@
+"""From a graph and a kernel to an unbiased operator: pairs, ensembles, directions.
+
+* Pair: f₁ * f₂ = α. "symmetric" has f₁ = f₂; "lazy" has f₁ = α, f₂ = δ₀.
+* Ensembles (of a symmetric pair): "independent" walks for the two sides; "shared" ones, positive
+  semidefinite with a diagonal biased upward; "debiased", shared with the bias subtracted.
+* Directions: E[Φ₁Φ₂ᵀ] = Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only. In a directed graph the right-hand
+  side walks Mᵀ, so that it takes walks of its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._checks import (
+    Described,
+    InfiniteVarianceWarning,
+    instance,
+    one_of,
+    real_number,
+    refuse,
+    whole_number,
+)
+from walkernel.convergence import (
+    check_convergence,
+    default_sampler,
+    largest_p_halt,
+    spectral_radius,
+    warn_of_infinite_variance,
+)
+from walkernel.features import MOST_WALKS, Walks, sample_walks
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.operators._base import KernelOperator, check_nodes
+from walkernel.operators._walk import FeatureOperator, LazyOperator
+from walkernel.walks import IndependentWalks
+
+DEFAULT_WALKS = 128
+SMALLEST_USEFUL_P_HALT = 0.01
+"""Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
+
+
+class _Plan(NamedTuple):
+    pair: str
+    ensembles: str
+    sampler: IndependentWalks
+    note: str
+
+
+def estimate_kernel(
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int | None = None,
+    *,
+    sampler: IndependentWalks | None = None,
+    seed: int = 0,
+    nodes: Any = None,
+    pair: str = "auto",
+    ensembles: str | None = None,
+    budget: float | None = None,
+    n_threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> KernelOperator:
+    """Estimate a kernel from random walks: an unbiased operator, never an N×N matrix.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    kernel : Kernel
+        The kernel; its series must converge on the graph.
+    n_walks : int, optional
+        Walks from each node, for each side that walks. 128 if neither it nor ``budget`` is given.
+    sampler : IndependentWalks, optional
+        How walks are drawn; if not given, p_halt = 0.1, or less where the kernel needs longer walks
+        for a finite variance.
+    seed : int
+        Key of the randomness.
+    nodes : list of nodes, optional
+        Restrict rows and columns to these nodes, in this order; only they are walked from.
+    pair : {"auto", "symmetric", "lazy"}
+        "auto" takes the symmetric pair unless it has no finite variance; ``K.pair`` and ``repr`` tell.
+    ensembles : {None, "independent", "shared", "debiased"}
+        None: debiased if the matrix is symmetric and n_walks ≥ 2, else independent.
+    budget : float, optional
+        Total number of steps to walk, instead of ``n_walks``.
+    n_threads : int, optional
+        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    progress : callable, optional
+        Called with (nodes done, nodes in all) after each block of nodes, for each side.
+
+    Returns
+    -------
+    KernelOperator
+        Of shape (n, n) for n nodes.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+    >>> K = wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), n_walks=4096, seed=0)
+    >>> error = K.to_dense() - wk.exact_kernel(graph, wk.Diffusion(sigma=1.0))
+    >>> bool(abs(error).max() < 0.05)
+    True
+    """
+    owner = "estimate_kernel"
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
+    one_of(owner, "ensembles", ensembles, (None, "independent", "shared", "debiased"))
+    if sampler is not None:
+        instance(owner, "sampler", sampler, IndependentWalks)
+    check_convergence(graph, kernel)
+    ids = check_nodes(owner, graph, nodes)
+    chosen, note = _choose_pair(graph, kernel, pair, sampler)
+    used = _choose_sampler(graph, kernel, chosen, sampler)
+    n_sides = 2 if chosen == "symmetric" and (ensembles == "independent" or graph.directed) else 1
+    n_walks = _count_walks(n_walks, budget, ids.size * n_sides * used.mean_steps)
+    plan = _Plan(chosen, _choose_ensembles(graph, chosen, ensembles, n_walks), used, note)
+
+    def walks(side: int) -> Walks:
+        return sample_walks(
+            graph, n_walks, sampler=used, seed=seed, stream=side, nodes=graph.names(ids),
+            matrix=kernel.matrix, transpose=bool(side), n_threads=n_threads, progress=progress,
+        )  # fmt: skip
+
+    return _build(graph, kernel, ids, plan, walks)
+
+
+def _build(
+    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, walks: Callable[[int], Walks]
+) -> KernelOperator:
+    """Sample the sides that the plan needs and join them; side 1 walks against the edges."""
+    about = {"pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note}
+    longest = plan.sampler.thresholds().size + 1
+    first = walks(0)
+    if plan.pair == "lazy":
+        left = first.features(kernel.coefficients(longest))
+        right = sample_identity(graph, ids)
+        return LazyOperator(graph, ids, left, right, **about)
+    f = kernel.modulation(longest)
+    left = first.features(f)
+    if plan.ensembles == "independent":
+        return FeatureOperator(graph, ids, left, walks(1).features(f), **about)
+    if plan.ensembles == "shared":
+        return FeatureOperator(graph, ids, left, left, **about)
+    return FeatureOperator(graph, ids, left, left, correction=_diagonal_correction(first, f, left), **about)
+
+
+def _diagonal_correction(walks: Walks, f: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
+    """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over distinct walks k ≠ l, a U-statistic.
+
+    With m walks and φ_i = (1/m) Σₖ φ_i^(k) that mean is (m²‖φ_i‖² − Σₖ‖φ_i^(k)‖²) / (m(m−1)).
+    """
+    m = walks.n_walks
+    squares = np.asarray(features.multiply(features).sum(axis=1))
+    return np.asarray((m * squares - walks.squared_walk_norms(f) / m) / (m - 1) - squares)
+
+
+def sample_identity(graph: Graph, ids: NDArray[np.int64]) -> Any:
+    """Return the features of walks that stay at home: f₂ = δ₀."""
+    import scipy.sparse
+
+    indptr = np.arange(ids.size + 1)
+    return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), indptr), shape=(ids.size, graph.n_nodes))
+
+
+def _choose_pair(
+    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
+) -> tuple[str, str]:
+    """Return the pair and, where "auto" could not take the symmetric one, the reason."""
+    if pair != "auto":
+        return pair, ""
+    first = float(np.real(kernel.spectrum(0.0)))
+    if first <= 0:
+        return "lazy", f"no symmetric pair: α₀ = {first:.3g} is not positive"
+    radius = kernel.power_radius(0.5)
+    needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
+    law = sampler or IndependentWalks()
+    if largest_p_halt(graph, law, kernel.matrix, radius) > needed:
+        return "symmetric", ""
+    if largest_p_halt(graph, law, kernel.matrix, kernel.radius) <= needed:
+        return "symmetric", ""
+    return "lazy", f"the symmetric pair has infinite variance: √K is singular at distance {radius:.3g} from 0"
+
+
+def _choose_sampler(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None) -> IndependentWalks:
+    """Return the sampler to use, and warn if it has no finite variance with the pair."""
+    radius = kernel.radius if pair == "lazy" else kernel.power_radius(0.5)
+    if pair == "symmetric" and radius <= spectral_radius(graph, kernel.matrix, below=radius):
+        warnings.warn(
+            f"The symmetric pair of {kernel} does not converge on this graph: √K is singular at distance "
+            f"{radius:.3g} from 0. Use pair='lazy'.",
+            InfiniteVarianceWarning,
+            stacklevel=4,
+        )
+        return sampler or IndependentWalks()
+    used = default_sampler(graph, kernel.matrix, radius) if sampler is None else sampler
+    warn_of_infinite_variance(graph, used, kernel.matrix, radius, f"The {pair} pair of {kernel}")
+    return used
+
+
+def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int) -> str:
+    if ensembles in ("shared", "debiased"):
+        if pair == "lazy":
+            refuse(
+                "estimate_kernel", "ensembles", "None or 'independent' with the lazy pair", ensembles,
+                "Its one walk set is unbiased already.",
+            )
+        if graph.directed:
+            refuse(
+                "estimate_kernel", "ensembles", "None or 'independent' for a directed graph", ensembles,
+                "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
+            )
+        if ensembles == "debiased" and n_walks < 2:
+            refuse("estimate_kernel", "n_walks", "at least 2 for ensembles='debiased'", n_walks)
+        return ensembles
+    symmetric = pair == "symmetric" and not graph.directed and n_walks >= 2
+    return "debiased" if ensembles is None and symmetric else "independent"
+
+
+def _count_walks(n_walks: int | None, budget: float | None, steps_per_walk: float) -> int:
+    """Return the number of walks per node from n_walks or from a total number of steps."""
+    owner = "estimate_kernel"
+    if n_walks is not None:
+        if budget is not None:
+            refuse(owner, "budget", "None if n_walks is given", budget, "Give one of the two.")
+        return whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    if budget is None:
+        return DEFAULT_WALKS
+    count = int(real_number(owner, "budget", budget, above=0) // steps_per_walk)
+    if count < 1:
+        refuse(
+            owner, "budget", f"at least {steps_per_walk:.0f} steps, one walk from each node", budget,
+            "Give more, or fewer nodes=.",
+        )
+    return min(count, MOST_WALKS)

@@ -1,0 +1,65 @@
+"""The exact kernel as a dense matrix, for graphs of up to some thousand nodes and as ground truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from walkernel._checks import fits_in_memory, instance
+from walkernel.convergence import check_convergence
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+
+CHUNK = 64
+
+
+def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
+    """Return K(M) as a dense array: from eigenvalues if M is symmetric, else by summing the series.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph, directed or not.
+    kernel : Kernel
+        The kernel; its series must converge on the graph.
+
+    Returns
+    -------
+    ndarray of float64, (n_nodes, n_nodes)
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph = wk.Graph.from_edges([(0, 1)])
+    >>> wk.exact_kernel(graph, wk.PStepRandomWalk(p=1))
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    instance("exact_kernel", "graph", graph, Graph)
+    instance("exact_kernel", "kernel", kernel, Kernel)
+    fits_in_memory("exact_kernel", (graph.n_nodes, graph.n_nodes), "Use polynomial_operator(graph, kernel).")
+    check_convergence(graph, kernel)
+    M = graph.to_scipy(kernel.matrix).toarray()
+    if not graph.directed:
+        eigenvalues, vectors = scipy.linalg.eigh(M)
+        K = (vectors * np.real(kernel.spectrum(eigenvalues))) @ vectors.T
+        return np.asarray((K + K.T) / 2)
+    return _sum_series(M, kernel)
+
+
+def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
+    """Sum αₖ Mᵏ until a whole chunk of terms changes nothing."""
+    total, power = np.zeros_like(M), np.eye(len(M))
+    k = 0
+    while True:
+        terms = kernel.coefficients(k + CHUNK)[k:]
+        largest = 0.0
+        for term in terms:
+            change = term * power
+            total += change
+            largest = max(largest, float(np.abs(change).max()))
+            power = power @ M
+        if largest <= np.finfo(np.float64).eps * np.abs(total).max():
+            return total
+        k += CHUNK
