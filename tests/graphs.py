@@ -1,6 +1,7 @@
 """Small graphs of every kind, made from fixed seeds."""
 
 import numpy as np
+
 import walkernel as wk
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, real_array, refuse
-from walkernel._labels import Labels, number_hashables, number_integers
+from walkernel._checks import Described, real_array, refuse, whole_number
+from walkernel._labels import Labels, is_hashable, is_integer, number_hashables, number_integers
 
 SPARSE_ID_FACTOR = 100
 """Ids above this multiple of the number of distinct ids are taken for labels given by mistake."""
@@ -46,21 +46,33 @@ def read_ends(owner: str, edges: object, relabel: bool) -> tuple[NDArray[np.int6
     if not rows:
         return np.empty((0, 2), dtype=np.int64), None
     _refuse_float_ids(owner, rows)
-    if not relabel and all(_is_integer(end) for row in rows for end in row):
-        refuse(owner, "edges", "ids below 2**63", max(max(row) for row in rows))  # type: ignore[type-var]
+    if not relabel and all(is_integer(end) for row in rows for end in row):
+        largest: Any = max(max(row) for row in rows)  # type: ignore[type-var]
+        if largest > np.iinfo(np.int64).max:
+            refuse(owner, "edges", "ids below 2**63", largest)
+        return np.array(rows, dtype=np.int64), None
     labels, ends = number_hashables(rows)
     return ends, labels
 
 
-def check_ids(owner: str, ends: NDArray[np.int64], n_nodes: int | None) -> int:
+def check_ids(
+    owner: str,
+    ends: NDArray[np.int64],
+    n_nodes: int | None,
+    parameter: str = "edges",
+    remedy: str = "Pass relabel=True to treat the integers as labels, or n_nodes= if they are ids.",
+) -> int:
     """Return the number of nodes of an edge list of ids, or refuse the ids."""
     if ends.size and ends.min() < 0:
-        refuse(owner, "edges", "ids of at least 0", Described(f"the id {ends.min()}"))
+        refuse(owner, parameter, "ids of at least 0", Described(f"the id {ends.min()}"))
     largest = int(ends.max()) if ends.size else -1
     if n_nodes is not None:
         if largest >= n_nodes:
             refuse(
-                owner, "edges", f"ids below n_nodes={n_nodes}", Described(f"the id {largest}"),
+                owner,
+                parameter,
+                f"ids below n_nodes={n_nodes}",
+                Described(f"the id {largest}"),
                 "Ids count from 0.",
             )
         return n_nodes
@@ -68,49 +80,99 @@ def check_ids(owner: str, ends: NDArray[np.int64], n_nodes: int | None) -> int:
         n_distinct = np.unique(ends).size
         if largest > SPARSE_ID_FACTOR * n_distinct:
             refuse(
-                owner, "edges", "ids numbered 0 to n-1",
+                owner,
+                parameter,
+                "ids numbered 0 to n-1",
                 Described(f"the id {largest} among only {n_distinct} distinct ids"),
-                "Pass relabel=True to treat the integers as labels, or n_nodes= if they are ids.",
+                remedy,
             )
     return largest + 1
 
 
-def read_weights(owner: str, weights: object, n_edges: int) -> NDArray[np.float64] | None:
+def read_weights(
+    owner: str, weights: object, n_edges: int, parameter: str = "weights"
+) -> NDArray[np.float64] | None:
     """Return one finite weight per edge, or None."""
     if weights is None:
         return None
-    array = real_array(owner, "weights", weights, ndim=1)
+    array = real_array(owner, parameter, weights, ndim=1)
     if array.size != n_edges:
-        refuse(owner, "weights", f"one per edge ({n_edges})", Described(f"{array.size} weights"))
+        refuse(owner, parameter, f"one per edge ({n_edges})", Described(f"{array.size} weights"))
     return array
 
 
+def read_networkx(
+    owner: str, G: Any, weight: str | None
+) -> tuple[list[Hashable], NDArray[np.int64], NDArray[np.float64] | None]:
+    """Return nodes, edges as ids (m, 2) and weights of a NetworkX graph."""
+    if isinstance(G, type) or not all(hasattr(G, name) for name in ("nodes", "edges", "is_directed")):
+        refuse(owner, "G", "a NetworkX graph", G, error=TypeError)
+    nodes = list(G)
+    if any(node != node for node in nodes):
+        refuse(owner, "G", "a graph without NaN among its nodes", np.nan, "NaN is not equal to itself.")
+    number = {node: i for i, node in enumerate(nodes)}
+    edges = list(G.edges(data=weight if weight is not None else False))
+    ends = np.array([(number[edge[0]], number[edge[1]]) for edge in edges], dtype=np.int64).reshape(-1, 2)
+    given = weight is not None and any(edge[2] is not None for edge in edges)
+    values = [1.0 if edge[2] is None else edge[2] for edge in edges] if given else None
+    return nodes, ends, read_weights(owner, values, len(ends))
+
+
+def read_pyg(owner: str, data: Any) -> tuple[NDArray[np.int64], NDArray[np.float64] | None, int]:
+    """Return directed entries as ids (m, 2), weights and the number of nodes of a PyG ``Data``."""
+    index = getattr(data, "edge_index", None)
+    if index is None:
+        refuse(owner, "data", "an object with an edge_index", data, error=TypeError)
+    index = np.asarray(index)
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        refuse(owner, "edge_index", "an integer array of shape (2, m)", index)
+    n_nodes = getattr(data, "num_nodes", None)
+    n_nodes = None if n_nodes is None else whole_number(owner, "num_nodes", n_nodes)
+    size = check_ids(owner, index.T, n_nodes, "edge_index", "Set num_nodes if they are ids.")
+    weights = read_weights(owner, getattr(data, "edge_weight", None), index.shape[1], "edge_weight")
+    return index.T.astype(np.int64), weights, size
+
+
 def assemble_edges(
-    ends: NDArray[np.int64], weights: NDArray[np.float64] | None, n_nodes: int, directed: bool
+    owner: str,
+    ends: NDArray[np.int64],
+    weights: NDArray[np.float64] | None,
+    n_nodes: int,
+    directed: bool,
+    warn: bool = True,
 ) -> Arrays:
-    """Coalesce an edge list into CSR arrays."""
+    """Coalesce an edge list into CSR arrays; ``warn`` of exact repeats among directed edges."""
     start, end = ends[:, 0], ends[:, 1]
     if not directed:
         start, end = np.minimum(start, end), np.maximum(start, end)
     values = np.ones(start.size) if weights is None else weights
     matrix = scipy.sparse.coo_array((values, (start, end)), shape=(n_nodes, n_nodes)).tocsr()
     if weights is None:
-        if directed and matrix.nnz < start.size:
+        if warn and directed and matrix.nnz < start.size:
             warnings.warn(
                 f"{start.size - matrix.nnz} repeated edges were collapsed. "
                 "Pass weights= to have repeats summed.",
                 stacklevel=3,
             )
         matrix.data[:] = 1.0
+    check_total(owner, "weights", matrix)
     if not directed:
         matrix = matrix + scipy.sparse.triu(matrix, k=1).T
     return to_arrays(matrix)
 
 
+def check_total(owner: str, parameter: str, matrix: scipy.sparse.csr_array) -> None:
+    """Refuse weights so large that degrees are infinite."""
+    with np.errstate(over="ignore"):
+        total = np.abs(matrix.data).sum()
+    if not np.isfinite(total):
+        refuse(owner, parameter, "of finite sum", Described("weights whose sum overflows"))
+
+
 def read_matrix(owner: str, matrix: Any, directed: bool | None) -> tuple[Arrays, bool]:
     """Check an adjacency matrix, sparse or dense: (CSR arrays, directed)."""
     if scipy.sparse.issparse(matrix):
-        real_array(owner, "A", matrix.data if hasattr(matrix, "data") else matrix.tocoo().data)
+        real_array(owner, "A", matrix.tocoo().data)
         csr = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True)
     else:
         csr = scipy.sparse.csr_array(real_array(owner, "A", matrix, ndim=2))
@@ -121,7 +183,10 @@ def read_matrix(owner: str, matrix: Any, directed: bool | None) -> tuple[Arrays,
     symmetric = (csr != csr.T.tocsr()).nnz == 0
     if directed is False and not symmetric:
         refuse(
-            owner, "A", "symmetric for directed=False", Described("a matrix that is not"),
+            owner,
+            "A",
+            "symmetric for directed=False",
+            Described("a matrix that is not"),
             "Pass (A + A.T) / 2, or directed=True.",
         )
     return to_arrays(csr), not symmetric if directed is None else directed
@@ -156,25 +221,29 @@ def _as_array(owner: str, edges: object) -> NDArray[Any] | None:
             array = np.asarray(edges)
         except ValueError:
             return None
-        return array if array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 2 else None
+        ids = array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 2
+        return array if ids and not any(isinstance(end, bool) for edge in edges for end in edge) else None
     if not hasattr(edges, "__array__"):
         return None
     array = np.asarray(edges)
     if array.ndim != 2 or array.shape[1] != 2:
-        hint = "Pass the transpose." if array.ndim == 2 and array.shape[0] == 2 else ""
+        hints = ["Pass the transpose."] if array.ndim == 2 and array.shape[0] == 2 else []
         if array.ndim == 2 and array.shape[1] == 3:
-            hint = "Pass the third column as weights=."
+            hints.append("Pass the third column as weights=.")
+        hint = " Or: ".join(hints)
         refuse(owner, "edges", "of shape (m, 2)", Described(f"shape {array.shape}"), hint)
     return array
 
 
 def _pairs(owner: str, edges: object) -> list[tuple[Hashable, Hashable]]:
     """Return a list of pairs of hashables, or refuse the first entry that is not one."""
+    if scipy.sparse.issparse(edges):
+        refuse(owner, "edges", "a list of pairs of nodes", edges, "Use Graph.from_scipy.", TypeError)
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
         refuse(owner, "edges", "a list of pairs of nodes", edges, error=TypeError)
     pairs = []
     for position, edge in enumerate(edges):
-        if isinstance(edge, (str, bytes)) or not hasattr(edge, "__len__") or len(edge) != 2:
+        if isinstance(edge, (str, bytes, Set, Mapping)) or not hasattr(edge, "__len__") or len(edge) != 2:
             hint = "Pass the third column as weights=." if hasattr(edge, "__len__") and len(edge) == 3 else ""
             refuse(owner, f"edges[{position}]", "a pair of nodes", edge, hint)
         pair = tuple(edge)
@@ -190,19 +259,6 @@ def _refuse_float_ids(owner: str, pairs: list[tuple[Hashable, Hashable]]) -> Non
     """Floats and bools among nothing but numbers are ids gone wrong; beside other labels they are labels."""
     ends = [end for pair in pairs for end in pair]
     if all(isinstance(end, (numbers.Number, np.bool_)) for end in ends):
-        wrong = [end for end in ends if not _is_integer(end)]
+        wrong = [end for end in ends if not is_integer(end)]
         if wrong:
             refuse(owner, "edges", "whole-number ids or labels", wrong[0], "Convert ids to int.", TypeError)
-
-
-def is_hashable(value: object) -> bool:
-    """Tell whether ``value``, with all that it holds, can be a label."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_integer(end: object) -> bool:
-    return isinstance(end, (int, np.integer)) and not isinstance(end, (bool, np.bool_))

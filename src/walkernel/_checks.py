@@ -34,7 +34,9 @@ class InfiniteVarianceWarning(UserWarning):
 
 def shown(value: object) -> str:
     """Describe a received value in a few words."""
-    if isinstance(value, np.ndarray) and value.ndim:
+    if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     return _short.repr(value)
 
@@ -82,12 +84,15 @@ def real_number(
 ) -> float:
     """Return ``value`` as a float with ``above < value < below`` and ``value >= minimum``."""
     bounds = [f"greater than {above:g}"] if above > -math.inf else []
-    bounds += [f"at least {minimum:g}"] if minimum > -math.inf else []
+    bounds += [f"of at least {minimum:g}"] if minimum > -math.inf else []
     bounds += [f"less than {below:g}"] if below < math.inf else []
     rule = " ".join(["a finite number", " and ".join(bounds)]).rstrip()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         refuse(owner, parameter, rule, value, error=TypeError)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (math.isfinite(number) and above < number < below and number >= minimum):
         refuse(owner, parameter, rule, value)
     return number
@@ -105,7 +110,8 @@ def instance(owner: str, parameter: str, value: object, kind: type, remedy: str 
     """Refuse ``value`` unless it is an instance of ``kind``."""
     if not isinstance(value, kind):
         what = Described(f"{shown(value)} of type {type(value).__name__}")
-        refuse(owner, parameter, f"a {kind.__name__}", what, remedy, TypeError)
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        refuse(owner, parameter, f"{article} {kind.__name__}", what, remedy, TypeError)
 
 
 def real_array(
@@ -129,13 +135,21 @@ def real_array(
     return result
 
 
-def distinct(owner: str, parameter: str, ids: NDArray[np.int64]) -> None:
+def flag(owner: str, parameter: str, value: object) -> None:
+    """Refuse ``value`` unless it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        refuse(owner, parameter, "True or False", value, error=TypeError)
+
+
+def distinct(
+    owner: str, parameter: str, ids: NDArray[np.int64], names: Callable[[NDArray[np.int64]], NDArray[Any]]
+) -> None:
     """Refuse an empty list of nodes and one that names a node twice."""
     if ids.ndim != 1 or ids.size == 0:
         refuse(owner, parameter, "a non-empty, flat list of nodes", ids)
     values, counts = np.unique(ids, return_counts=True)
     if values.size < ids.size:
-        twice = Described(f"node id {int(values[np.argmax(counts > 1)])} more than once")
+        twice = Described(f"{shown(names(values[counts > 1])[0])} more than once")
         refuse(owner, parameter, "a list of distinct nodes", twice)
 
 
@@ -149,10 +163,10 @@ def fits_in_memory(owner: str, shape: tuple[int, ...], remedy: str) -> None:
         )
 
 
-def thread_count(n_threads: object) -> int:
+def thread_count(owner: str, n_threads: object) -> int:
     """Return the number of threads to use: the argument, the environment, or the process's CPUs."""
     if n_threads is not None:
-        return whole_number("n_threads", "n_threads", n_threads, minimum=1)
+        return whole_number(owner, "n_threads", n_threads, minimum=1)
     variable = os.environ.get("WALKERNEL_NUM_THREADS", "").strip()
     if variable:
         if not variable.isdecimal() or int(variable) < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,16 +50,19 @@ def demo(
     graph = load_dataset("karate").graph
     console.print(f"Zachary's karate club: {graph}")
     curves = list(
-        track(error_curves(graph, repeats, seed), "kernels", total=len(KERNELS), console=console, transient=True)
+        track(
+            error_curves(graph, repeats, seed), "kernels", total=len(KERNELS), console=console, transient=True
+        )
     )
     console.print(_error_table(curves, repeats))
-    if importlib.util.find_spec("matplotlib") is None:
-        console.print("No picture: matplotlib is missing. Install it with: pip install 'walkernel[plot]'", markup=False)
-        return
-    from walkernel.plots import save_error_curves
+    try:
+        from walkernel.plots import save_error_curves
 
-    save_error_curves(curves, "Five kernels on Zachary's karate club, estimated from random walks", out)
-    console.print(f"Picture saved to {out}", markup=False, soft_wrap=True)
+        save_error_curves(curves, "Five kernels on Zachary's karate club, estimated from random walks", out)
+        console.print(f"Picture saved to {out}", markup=False, soft_wrap=True)
+    except ModuleNotFoundError:
+        hint = "No picture: matplotlib is missing. Install it with: pip install 'walkernel[plot]'"
+        console.print(hint, markup=False, soft_wrap=True)
 
 
 def _error_table(curves: list[ErrorCurve], repeats: int) -> Table:

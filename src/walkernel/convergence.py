@@ -1,4 +1,4 @@
-"""Checks at the door that need both a graph and a kernel: does the series converge, is the variance finite?
+"""Checks at the door that need a graph and a kernel: convergence of the series, finite variance.
 
 * Σ |αₖ| ρᵏ < ∞ with ρ the spectral radius of |M|: at most one for the normalized and the combinatorial
   matrix; for the adjacency matrix bounded by its norms and, where these are too coarse, by power iteration.
@@ -26,7 +26,7 @@ MOST_ITERATIONS = 500
 
 
 class SpectralBound(NamedTuple):
-    """Bounds on the spectral radius of a non-negative matrix B: estimate ≤ ρ ≤ upper, B·vector ≤ upper·vector."""
+    """Bounds on ρ of a non-negative matrix B: estimate ≤ ρ ≤ upper and B·vector ≤ upper·vector."""
 
     estimate: float
     upper: float
@@ -87,7 +87,10 @@ def check_matrix(owner: str, kernel: Kernel, matrix: str) -> None:
     """Refuse a kernel that is a function of another matrix than the walks'."""
     if kernel.matrix != matrix:
         refuse(
-            owner, "kernel.matrix", f"the matrix of the walks, {matrix!r}", kernel.matrix,
+            owner,
+            "kernel.matrix",
+            f"the matrix of the walks, {matrix!r}",
+            kernel.matrix,
             f"Sample the walks with matrix={kernel.matrix!r}.",
         )
 

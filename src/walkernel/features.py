@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from walkernel._checks import (
     MATRICES,
     Described,
     distinct,
+    flag,
     instance,
     one_of,
     progress_callback,
@@ -40,6 +42,7 @@ from walkernel.kernels import Kernel
 from walkernel.walks import Deposits, IndependentWalks, Request, concatenate, sample_deposits, walk_table
 
 FORMAT = "walkernel walks 1"
+SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
 MOST_WALKS = 2**32 - 2
 
 Modulation = Kernel | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
@@ -108,7 +111,11 @@ class Walks:
         >>> wk.sample_walks(graph, 8, seed=1).features(wk.Diffusion()).shape
         (3, 3)
         """
-        if np.dtype(dtype) not in (np.float64, np.float32):
+        try:
+            known = np.dtype(dtype) in (np.float64, np.float32)
+        except TypeError:
+            known = False
+        if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
         weighted = self.deposits.loads * self.modulation(kernel_or_f)[self.deposits.lengths] / self.n_walks
         matrix = self._coalesced(weighted, self.deposits.indptr, self.ids.size)
@@ -120,9 +127,10 @@ class Walks:
         if isinstance(kernel_or_f, Kernel):
             check_matrix("features", kernel_or_f, self.matrix)
             check_convergence(self.graph, kernel_or_f)
+            f = kernel_or_f.modulation(n)
             radius = kernel_or_f.power_radius(0.5)
             warn_of_infinite_variance(self.graph, self.sampler, self.matrix, radius, str(kernel_or_f))
-            return kernel_or_f.modulation(n)
+            return f
         values = kernel_or_f(np.arange(n)) if callable(kernel_or_f) else kernel_or_f
         f = real_array("features", "f", values, ndim=1)
         if callable(kernel_or_f) and f.size != n:
@@ -154,6 +162,8 @@ class Walks:
         """Join walks from different nodes that agree in everything else."""
         if not parts:
             refuse("Walks.concatenate", "parts", "at least one Walks", list(parts))
+        for part in parts:
+            instance("Walks.concatenate", "parts", part, Walks)
         first = parts[0]
         for part in parts[1:]:
             for name in ("graph", "n_walks", "sampler", "seed", "stream", "matrix", "transpose"):
@@ -161,7 +171,7 @@ class Walks:
                 if here is not there and (name == "graph" or here != there):
                     refuse("Walks.concatenate", name, f"the same in all parts ({here!r})", there)
         ids = np.concatenate([part.ids for part in parts])
-        distinct("Walks.concatenate", "nodes", ids)
+        distinct("Walks.concatenate", "nodes", ids, first.graph.names)
         return replace(first, ids=ids, deposits=concatenate([part.deposits for part in parts]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -170,7 +180,7 @@ class Walks:
             "format": FORMAT,
             "graph": self.graph.fingerprint,
             "sampler": asdict(self.sampler),
-            **{name: getattr(self, name) for name in ("n_walks", "seed", "stream", "matrix", "transpose")},
+            **{name: getattr(self, name) for name in SETTINGS},
         }
         arrays = {"about": np.array(json.dumps(about)), "ids": self.ids, **self.deposits._asdict()}
         target = Path(path)
@@ -188,18 +198,20 @@ class Walks:
         """Read walks written by ``save``; ``graph`` must be the graph they were sampled on."""
         instance("Walks.load", "graph", graph, Graph)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+                about = dict(json.loads(str(file["about"])))
                 ids, deposits = file["ids"], Deposits(*(file[name] for name in Deposits._fields))
-        except (ValueError, KeyError, EOFError, OSError) as error:
+        except (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             if isinstance(error, FileNotFoundError):
                 raise
-            refuse("Walks.load", "path", "an intact file written by Walks.save", Described(f"{path} ({error})"))
-        if about.get("format") != FORMAT:
+            refuse(
+                "Walks.load", "path", "an intact file written by Walks.save", Described(f"{path} ({error})")
+            )
+        if about.get("format") != FORMAT or not {"graph", "sampler", *SETTINGS} <= about.keys():
             refuse("Walks.load", "path", f"of format {FORMAT!r}", about.get("format"))
         if about["graph"] != graph.fingerprint:
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
-        settings = {name: about[name] for name in ("n_walks", "seed", "stream", "matrix", "transpose")}
+        settings = {name: about[name] for name in SETTINGS}
         return Walks(graph, ids, sampler=IndependentWalks(**about["sampler"]), deposits=deposits, **settings)
 
 
@@ -257,9 +269,12 @@ def sample_walks(
     instance(owner, "sampler", sampler, IndependentWalks)
     seed, stream = check_seed(owner, seed), check_stream(owner, stream)
     one_of(owner, "matrix", matrix, MATRICES)
+    flag(owner, "transpose", transpose)
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    distinct(owner, "nodes", ids)
+    distinct(owner, "nodes", ids, graph.names)
     table = walk_table(graph, matrix, sampler.transition, transpose)
     request = Request(table, sampler.thresholds(), n_walks, seed, stream)
-    deposits = sample_deposits(request, ids, thread_count(n_threads), progress_callback(owner, progress))
+    deposits = sample_deposits(
+        request, ids, thread_count(owner, n_threads), progress_callback(owner, progress)
+    )
     return Walks(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose), deposits)

@@ -27,15 +27,20 @@ from walkernel._assembly import (
     assemble_edges,
     check_ids,
     freeze,
-    is_hashable,
     read_ends,
     read_matrix,
+    read_networkx,
+    read_pyg,
     read_weights,
 )
-from walkernel._checks import MATRICES, Described, one_of, refuse, shown, whole_number
-from walkernel._labels import Labels
+from walkernel._checks import MATRICES, Described, flag, one_of, refuse, whole_number
+from walkernel._labels import Labels, fill_objects, find_ids
 
 T = TypeVar("T")
+
+ROWS_AT_ONCE = 2**18
+MOST_NODES = 2**48
+"""Ids have 48 bits in the counter of the random numbers."""
 
 
 class Graph:
@@ -103,22 +108,25 @@ class Graph:
             Treat integers as labels.
         """
         owner = "Graph.from_edges"
-        _check_flag(owner, "directed", directed)
-        _check_flag(owner, "relabel", relabel)
+        flag(owner, "directed", directed)
+        flag(owner, "relabel", relabel)
         ends, labels = read_ends(owner, edges, relabel)
         values = read_weights(owner, weights, len(ends))
         if labels is None:
-            size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1)
+            size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1, MOST_NODES)
             size = check_ids(owner, ends, size)
         elif n_nodes is not None:
             refuse(
-                owner, "n_nodes", "None for a graph with labels", n_nodes,
+                owner,
+                "n_nodes",
+                "None for a graph with labels",
+                n_nodes,
                 "Isolated nodes with labels come in through Graph.from_networkx.",
             )
         else:
             size = len(labels)
-        _check_not_empty(owner, size)
-        return cls(assemble_edges(ends, values, size, directed), directed, labels)
+        _check_not_empty(owner, size, "Pass n_nodes= or edges.")
+        return cls(assemble_edges(owner, ends, values, size, directed), directed, labels)
 
     @classmethod
     def from_scipy(cls, A: Any, *, directed: bool | None = None) -> Graph:
@@ -133,7 +141,7 @@ class Graph:
         """
         owner = "Graph.from_scipy"
         if directed is not None:
-            _check_flag(owner, "directed", directed)
+            flag(owner, "directed", directed)
         arrays, is_directed = read_matrix(owner, A, directed)
         _check_not_empty(owner, len(arrays.indptr) - 1)
         return cls(arrays, is_directed)
@@ -150,17 +158,9 @@ class Graph:
             Edge attribute that holds the similarity, one where it is missing. None ignores weights.
         """
         owner = "Graph.from_networkx"
-        if not all(hasattr(G, name) for name in ("nodes", "edges", "is_directed")):
-            refuse(owner, "G", "a NetworkX graph", G, error=TypeError)
-        nodes = list(G)
+        nodes, ends, values = read_networkx(owner, G, weight)
         _check_not_empty(owner, len(nodes))
-        number = {node: i for i, node in enumerate(nodes)}
-        triples = [(number[u], number[v], data.get(weight) if weight else None)
-                   for u, v, data in G.edges(data=True)]  # fmt: skip
-        ends = np.array([(u, v) for u, v, _ in triples], dtype=np.int64).reshape(-1, 2)
-        given = any(w is not None for _, _, w in triples)
-        values = [1.0 if w is None else w for _, _, w in triples] if given else None
-        arrays = assemble_edges(ends, read_weights(owner, values, len(ends)), len(nodes), G.is_directed())
+        arrays = assemble_edges(owner, ends, values, len(nodes), G.is_directed())
         plain = all(isinstance(node, int) and node == i for i, node in enumerate(nodes))
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
 
@@ -177,21 +177,10 @@ class Graph:
             None: directed unless the entries are exactly symmetric.
         """
         owner = "Graph.from_pyg"
-        index = getattr(data, "edge_index", None)
-        if index is None:
-            refuse(owner, "data", "an object with an edge_index", data, error=TypeError)
-        index = np.asarray(index)
-        if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-            refuse(owner, "edge_index", "an integer array of shape (2, m)", index)
-        n_nodes = getattr(data, "num_nodes", None)
-        size = check_ids(owner, index.T, None if n_nodes is None else whole_number(owner, "num_nodes", n_nodes))
+        ends, values, size = read_pyg(owner, data)
         _check_not_empty(owner, size)
-        values = read_weights(owner, getattr(data, "edge_weight", None), index.shape[1])
-        entries = np.ones(index.shape[1]) if values is None else values
-        matrix = scipy.sparse.coo_array((entries, index), shape=(size, size)).tocsr()
-        if values is None:
-            matrix.data[:] = 1.0
-        return cls.from_scipy(matrix, directed=directed)
+        arrays = assemble_edges(owner, ends, values, size, directed=True, warn=False)
+        return cls.from_scipy(Graph(arrays, True).to_scipy(), directed=directed)
 
     # what it is -----------------------------------------------------------------------------------
 
@@ -210,7 +199,15 @@ class Graph:
     @property
     def n_self_loops(self) -> int:
         """Number of self-loops."""
-        return self.derived("n_self_loops", lambda: int(np.sum(self.indices == self.row_indices())))
+        return self.derived("n_self_loops", self._count_self_loops)
+
+    def _count_self_loops(self) -> int:
+        total = 0
+        for first in range(0, self.n_nodes, ROWS_AT_ONCE):
+            part = self.indptr[first : first + ROWS_AT_ONCE + 1]
+            rows = np.repeat(np.arange(first, first + part.size - 1), np.diff(part))
+            total += int(np.sum(self.indices[part[0] : part[-1]] == rows))
+        return total
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -220,7 +217,8 @@ class Graph:
     @property
     def is_signed(self) -> bool:
         """Whether any weight is negative."""
-        return self.weights is not None and self.derived("signed", lambda: bool((self.weights < 0).any()))
+        weights = self.weights
+        return weights is not None and self.derived("signed", lambda: bool(np.any(weights < 0)))
 
     def __repr__(self) -> str:
         words = [
@@ -246,44 +244,15 @@ class Graph:
         ndarray of int64
             Of the shape of ``nodes``; a single node gives an array of shape ().
         """
-        if self._labels is None:
-            return self._check_ids(nodes)
-        if is_hashable(nodes) and nodes in self._labels:
-            return self._labels.find([nodes])[0:1].reshape(())
-        array = _object_array(nodes)
-        flat = array.ravel() if array.dtype.kind == "i" else array.ravel().tolist()
-        found = self._labels.find(flat) if all(map(is_hashable, flat)) else np.array([-1])
-        if (found < 0).any():
-            unknown = flat[int(np.argmax(found < 0))]
-            hint = "It is not an id: a graph with labels takes labels only." if _is_id(unknown) else ""
-            refuse("Graph", "nodes", "labels of this graph", Described(f"the unknown {shown(unknown)}"), hint)
-        return found.reshape(array.shape)
+        return find_ids(nodes, self._labels, self.n_nodes)
 
     def names(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Return nodes as users know them: labels, in an object array, or the ids themselves."""
-        if self._labels is None:
-            return ids
-        names = np.empty(ids.shape, dtype=object)
-        names[...] = _fill_objects([self._labels.values[i] for i in ids.ravel()]).reshape(ids.shape)
-        return names
-
-    def _check_ids(self, nodes: Any) -> NDArray[np.int64]:
-        try:
-            array = np.asarray(nodes)
-        except ValueError:
-            array = np.asarray(None)
-        if array.size == 0:
-            return np.empty(array.shape, dtype=np.int64)
-        if array.dtype.kind not in "iu":
-            refuse(
-                "Graph", "nodes", "whole-number ids (this graph has no labels)",
-                nodes if array.ndim else array.item(), error=TypeError,
-            )
-        outside = (array < 0) | (array >= self.n_nodes)
-        if outside.any():
-            wrong = Described(f"the id {array[outside].flat[0]}")
-            refuse("Graph", "nodes", f"ids from 0 to {self.n_nodes - 1}", wrong)
-        return array.astype(np.int64)
+        return (
+            ids
+            if self._labels is None
+            else fill_objects([self._labels.values[i] for i in ids.flat], ids.shape)
+        )
 
     # derived data ---------------------------------------------------------------------------------
 
@@ -308,7 +277,9 @@ class Graph:
     def _row_sums(self) -> NDArray[np.float64]:
         if self.weights is None:
             return np.diff(self.indptr).astype(np.float64)
-        magnitudes = scipy.sparse.csr_array((np.abs(self.weights), self.indices, self.indptr), shape=self._shape)
+        magnitudes = scipy.sparse.csr_array(
+            (np.abs(self.weights), self.indices, self.indptr), shape=self._shape
+        )
         return np.asarray(magnitudes.sum(axis=1))
 
     @property
@@ -407,6 +378,9 @@ class Graph:
             raise AttributeError(f"Graph is immutable: cannot set {name!r}. Build a new graph instead.")
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"Graph is immutable: cannot delete {name!r}. Build a new graph instead.")
+
     def __copy__(self) -> Graph:
         return self
 
@@ -422,34 +396,6 @@ def inverse_root(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
 
 
-def _check_flag(owner: str, parameter: str, value: object) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        refuse(owner, parameter, "True or False", value, error=TypeError)
-
-
-def _check_not_empty(owner: str, n_nodes: int) -> None:
+def _check_not_empty(owner: str, n_nodes: int, remedy: str = "") -> None:
     if n_nodes < 1:
-        refuse(owner, "the graph", "of at least one node", Described("none"), "Pass n_nodes= or edges.")
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-
-
-def _object_array(nodes: Any) -> NDArray[Any]:
-    """Return labels as an array of the shape they were given in; tuples and strings are single labels."""
-    if isinstance(nodes, np.ndarray) or hasattr(nodes, "to_numpy"):
-        return np.asarray(nodes)
-    if isinstance(nodes, (list, tuple, range)) or (hasattr(nodes, "__iter__") and not isinstance(nodes, (str, bytes))):
-        items = list(nodes)
-        if items and all(isinstance(item, (list, np.ndarray)) for item in items):
-            return np.stack([_object_array(item) for item in items])
-        return _fill_objects(items)
-    return _fill_objects([nodes]).reshape(())
-
-
-def _fill_objects(items: list[Any]) -> NDArray[Any]:
-    array = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):
-        array[i] = item
-    return array
+        refuse(owner, "the graph", "of at least one node", Described("none"), remedy)

@@ -26,16 +26,32 @@ def save_error_curves(curves: Sequence[ErrorCurve], title: str, path: Path) -> N
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for curve, marker in zip(curves, MARKERS, strict=False):
         left.errorbar(
-            curve.walks, curve.mean, yerr=2 * curve.stderr, marker=marker, markersize=5, capsize=2, label=curve.name
+            curve.walks,
+            curve.mean,
+            yerr=2 * curve.stderr,
+            marker=marker,
+            markersize=5,
+            capsize=2,
+            label=curve.name,
         )
         scale = np.abs(curve.exact).max()
         right.plot(
-            curve.exact.ravel() / scale, curve.estimate.ravel() / scale, marker, markersize=3, alpha=0.35, label=curve.name
+            curve.exact.ravel() / scale,
+            curve.estimate.ravel() / scale,
+            marker,
+            markersize=3,
+            alpha=0.35,
+            label=curve.name,
         )
     walks = np.array(curves[0].walks)
     guide = 1.6 * max(curve.mean[0] for curve in curves) * np.sqrt(walks[0] / walks)
     left.plot(walks, guide, "k--", linewidth=1, label="slope −1/2")
-    left.set(xscale="log", yscale="log", xlabel="walks from each node", ylabel="relative Frobenius error ‖K̂ − K‖ / ‖K‖")
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="walks from each node",
+        ylabel="relative Frobenius error ‖K̂ − K‖ / ‖K‖",
+    )
     left.set_xticks(walks, [str(n) for n in walks])
     left.minorticks_off()
     left.set_title("the error falls as 1/√walks (bars: two standard errors)", fontsize=10)

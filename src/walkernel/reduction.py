@@ -9,14 +9,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import instance, whole_number
+from walkernel._checks import fits_in_memory, instance, whole_number
 from walkernel._random import check_seed
 
 PROJECTION_ROWS = 2**14
 """Rows of the Gaussian matrix made at a time."""
 
 
-def anchor_points(features: scipy.sparse.csr_array, n_anchors: int, *, seed: int = 0) -> scipy.sparse.csr_array:
+def anchor_points(
+    features: scipy.sparse.csr_array, n_anchors: int, *, seed: int = 0
+) -> scipy.sparse.csr_array:
     """Keep the deposits on a random subset of the nodes, scaled by √(N / n_anchors) (Choromanski 2023).
 
     Unbiased over the choice of anchors. It pays where columns cost (a linear model, a dense solver)
@@ -83,6 +85,7 @@ def johnson_lindenstrauss(
     owner = "johnson_lindenstrauss"
     instance(owner, "features", features, scipy.sparse.csr_array)
     n_components = whole_number(owner, "n_components", n_components, 1)
+    fits_in_memory(owner, (features.shape[0], n_components), "Use fewer components.")
     key = check_seed(owner, seed)
     columns = features.tocsc()
     result = np.zeros((features.shape[0], n_components))

@@ -20,9 +20,11 @@ def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: i
     --------
     >>> from walkernel.theory import batch_length
     >>> batch_length(16, 0.1, delta=0.01), batch_length(16, 0.1, delta=0.01, n_nodes=10**6)
-    (71, 202)
+    (70, 202)
     """
-    count = whole_number("batch_length", "n_walks", n_walks, 1) * whole_number("batch_length", "n_nodes", n_nodes, 1)
+    count = whole_number("batch_length", "n_walks", n_walks, 1) * whole_number(
+        "batch_length", "n_nodes", n_nodes, 1
+    )
     p = real_number("batch_length", "p_halt", p_halt, above=0, below=1)
     delta = real_number("batch_length", "delta", delta, above=0, below=1)
     tail = -math.expm1(math.log1p(-delta) / count)
@@ -42,6 +44,8 @@ def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_sa
         m.
     """
     bounds = real_array("rademacher_bound", "coefficient_bounds", coefficient_bounds, ndim=1)
+    if bounds.size == 0:
+        refuse("rademacher_bound", "coefficient_bounds", "a non-empty list", bounds)
     if (bounds < 0).any():
         refuse("rademacher_bound", "coefficient_bounds", "non-negative", Described(str(bounds.min())))
     rho = real_number("rademacher_bound", "spectral_radius", spectral_radius, minimum=0)
@@ -53,10 +57,12 @@ def margin_loss(labels: ArrayLike, scores: ArrayLike, margin: float) -> float:
     """Return the empirical margin loss, the mean of min(1, max(0, 1 − y h / margin)) over labels y = ±1."""
     y = real_array("margin_loss", "labels", labels, ndim=1)
     h = real_array("margin_loss", "scores", scores, ndim=1)
-    if y.size != h.size or y.size == 0:
+    if y.size == 0:
+        refuse("margin_loss", "labels", "a non-empty list", y)
+    if y.size != h.size:
         refuse("margin_loss", "scores", f"one for each of {y.size} labels", h)
     if not np.isin(y, (-1, 1)).all():
-        refuse("margin_loss", "labels", "-1 or 1", y)
+        refuse("margin_loss", "labels", "-1 or 1", y[~np.isin(y, (-1, 1))][0])
     margin = real_number("margin_loss", "margin", margin, above=0)
     return float(np.clip(1 - y * h / margin, 0, 1).mean())
 

@@ -51,4 +51,6 @@ def error_curves(graph: Graph, n_repeats: int, seed: int) -> Iterator[ErrorCurve
                 estimate = K.to_dense()
                 errors[repeat, column] = np.linalg.norm(estimate - exact) / np.linalg.norm(exact)
         spread = errors.std(axis=0, ddof=1) / np.sqrt(n_repeats)
-        yield ErrorCurve(name, str(getattr(K, "pair", "")), WALKS, errors.mean(axis=0), spread, exact, estimate)
+        yield ErrorCurve(
+            name, str(getattr(K, "pair", "")), WALKS, errors.mean(axis=0), spread, exact, estimate
+        )

@@ -14,7 +14,7 @@ from walkernel.kernels._base import ClosedForm, Kernel
 from walkernel.kernels._sequences import convolve
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sum(Kernel):
     """K₁ + K₂."""
 
@@ -35,7 +35,7 @@ class Sum(Kernel):
         return min(self.left.radius, self.right.radius)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Product(ClosedForm):
     """The matrix product K₁K₂; the two commute."""
 
@@ -46,6 +46,10 @@ class Product(ClosedForm):
         """Return the convolution of the factors' powers."""
         return convolve(self.left.power(exponent, length), self.right.power(exponent, length), length)
 
+    def has_root(self) -> bool:
+        """Tell whether both factors have one."""
+        return self.left.has_root() and self.right.has_root()
+
     def power_radius(self, exponent: float) -> float:
         """Return the smaller of the factors' radii."""
         return min(self.left.power_radius(exponent), self.right.power_radius(exponent))
@@ -55,7 +59,7 @@ class Product(ClosedForm):
         return np.asarray(self.left.spectrum(eigenvalues) * self.right.spectrum(eigenvalues))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Multiple(ClosedForm):
     """c·K for a number c."""
 
@@ -68,6 +72,10 @@ class Multiple(ClosedForm):
             refuse("Multiple", "factor", "positive for a root", self.factor, "Use pair='lazy'.")
         return float(self.factor**exponent) * self.kernel.power(exponent, length)
 
+    def has_root(self) -> bool:
+        """Tell whether the multiple is positive and the kernel has one."""
+        return self.factor > 0 and self.kernel.has_root()
+
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's own radius."""
         return self.kernel.power_radius(exponent)
@@ -77,7 +85,7 @@ class Multiple(ClosedForm):
         return np.asarray(self.factor * self.kernel.spectrum(eigenvalues))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaled(ClosedForm):
     """K(βM)."""
 
@@ -88,6 +96,10 @@ class Scaled(ClosedForm):
         """Return βᵏ times the kernel's k-th term."""
         with np.errstate(under="ignore"):
             return self.kernel.power(exponent, length) * float(self.beta) ** np.arange(length)
+
+    def has_root(self) -> bool:
+        """Tell whether the kernel has one: α₀ is the same."""
+        return self.kernel.has_root()
 
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's radius over |β|."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,14 +21,22 @@ from walkernel.kernels import _sequences as sequences
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kernel(ABC):
     """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``."""
+
+    __array_ufunc__ = None  # so that array * kernel is refused by the kernel
 
     matrix: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
         one_of(type(self).__name__, "matrix", self.matrix, MATRICES)
+
+    def __repr__(self) -> str:
+        """Show the parameters, and the matrix where it is not the default."""
+        shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name != "matrix"]
+        shown += [f"matrix={self.matrix!r}"] if self.matrix != "normalized" else []
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
     def coefficients(self, length: int) -> NDArray[np.float64]:
@@ -49,9 +57,8 @@ class Kernel(ABC):
             l: α is the convolution of 2l copies of f.
         """
         whole_number("modulation", "length", length, 1)
-        first = float(np.real(self.spectrum(0.0)))
-        if first <= 0:
-            raise ValueError(f"{self}: {sequences.no_root(first)}")
+        if not self.has_root():
+            raise ValueError(f"{self}: {sequences.no_root(float(np.real(self.spectrum(0.0))))}")
         exponent = 0.5 / whole_number("modulation", "stitches", stitches, 1)
         return self._remembered((exponent, length), lambda: self.power(exponent, length)).copy()
 
@@ -60,6 +67,10 @@ class Kernel(ABC):
         if exponent == 1.0:
             return self.coefficients(length)
         return sequences.power_on_circle(self.spectrum, exponent, length, self.power_radius(exponent))
+
+    def has_root(self) -> bool:
+        """Tell whether α₀ > 0, so that a real f with f * f = α exists as a formal series."""
+        return float(np.real(self.spectrum(0.0))) > 0
 
     @property
     def radius(self) -> float:
@@ -77,6 +88,8 @@ class Kernel(ABC):
 
         [−1, 1] holds those of the normalized and the combinatorial matrix of every graph.
         """
+        if np.shape(interval) != (2,):
+            refuse("is_positive_semidefinite", "interval", "a pair of numbers", interval)
         low, high = (real_number("is_positive_semidefinite", "interval", end) for end in interval)
         points = (low + high) / 2 + (high - low) / 2 * np.cos(np.linspace(0, np.pi, 2001))
         values = np.real(self.spectrum(points))
@@ -118,7 +131,9 @@ class Kernel(ABC):
         instance(f"Kernel {operation}", "the other side", other, Kernel)
         if other.matrix != self.matrix:  # type: ignore[attr-defined]
             refuse(
-                f"Kernel {operation}", "matrix", f"the same on both sides ({self.matrix!r})",
+                f"Kernel {operation}",
+                "matrix",
+                f"the same on both sides ({self.matrix!r})",
                 other.matrix,  # type: ignore[attr-defined]
             )
 

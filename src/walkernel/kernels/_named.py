@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import real_number, refuse, whole_number
+from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._base import ClosedForm, geometric_product
 
 
-@dataclass(frozen=True)
+def _squarable(owner: str, parameter: str, value: float) -> None:
+    """Refuse a lengthscale whose square is not a positive, finite number."""
+    number = real_number(owner, parameter, value, above=0)
+    if not 1e-100 < number < 1e100:
+        refuse(owner, parameter, "between 1e-100 and 1e100", value)
+
+
+@dataclass(frozen=True, repr=False)
 class Diffusion(ClosedForm):
     """The heat kernel exp(−σ²L/2), i.e. exp(−tL) with t = σ²/2.
 
@@ -32,7 +39,7 @@ class Diffusion(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real_number("Diffusion", "sigma", self.sigma, above=0)
+        _squarable("Diffusion", "sigma", self.sigma)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return e^-s sᵏ/k! with s = t·exponent, through logarithms so that no term underflows early."""
@@ -40,6 +47,10 @@ class Diffusion(ClosedForm):
         logs = np.concatenate([[0.0], np.cumsum(np.log(s) - np.log(np.arange(1, length)))]) - s
         with np.errstate(under="ignore"):
             return np.exp(logs)
+
+    def has_root(self) -> bool:
+        """Return True, also where α₀ = e^-t is too small for a float."""
+        return True
 
     def power_radius(self, exponent: float) -> float:
         """Return infinity: the exponential is entire and has no zeros."""
@@ -50,7 +61,7 @@ class Diffusion(ClosedForm):
         return np.exp(self.sigma**2 / 2 * (np.asarray(eigenvalues) - 1.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegularizedLaplacian(ClosedForm):
     """The d-regularised Laplacian kernel (I + σ²L)^-d, for any real d > 0.
 
@@ -67,7 +78,7 @@ class RegularizedLaplacian(ClosedForm):
     def __post_init__(self) -> None:
         super().__post_init__()
         real_number("RegularizedLaplacian", "d", self.d, above=0)
-        real_number("RegularizedLaplacian", "sigma", self.sigma, above=0)
+        _squarable("RegularizedLaplacian", "sigma", self.sigma)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
@@ -84,7 +95,7 @@ class RegularizedLaplacian(ClosedForm):
         return (1 + self.sigma**2 * (1 - np.asarray(eigenvalues))) ** -float(self.d)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Matern(ClosedForm):
     """The graph Matérn kernel (2ν/κ² I + L)^-ν = (κ²/2ν)^ν · RegularizedLaplacian(d=ν, σ²=κ²/2ν).
 
@@ -101,7 +112,7 @@ class Matern(ClosedForm):
     def __post_init__(self) -> None:
         super().__post_init__()
         real_number("Matern", "nu", self.nu, above=0)
-        real_number("Matern", "kappa", self.kappa, above=0)
+        _squarable("Matern", "kappa", self.kappa)
 
     @property
     def _regularized(self) -> RegularizedLaplacian:
@@ -124,7 +135,7 @@ class Matern(ClosedForm):
         return self._scale * self._regularized.spectrum(eigenvalues)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PStepRandomWalk(ClosedForm):
     """The p-step random walk kernel (αI − L)^p with α ≥ 2.
 
@@ -142,6 +153,8 @@ class PStepRandomWalk(ClosedForm):
         super().__post_init__()
         whole_number("PStepRandomWalk", "p", self.p, 1)
         real_number("PStepRandomWalk", "alpha", self.alpha, minimum=2)
+        if self.p * math.log(self.alpha) > 700:
+            refuse("PStepRandomWalk", "alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return binom(s, k) (α−1)^(s−k) with s = p·exponent."""
@@ -157,7 +170,7 @@ class PStepRandomWalk(ClosedForm):
         return (self.alpha - 1 + np.asarray(eigenvalues)) ** self.p
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InverseCosine(ClosedForm):
     """The inverse cosine kernel cos(π/4 · (I − scale·M)); cos(πL/4) at scale 1.
 

@@ -17,6 +17,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from walkernel._checks import real_array, refuse, whole_number
+
 Function = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -28,8 +30,16 @@ SMALLEST_RADIUS = 2.0**-20
 
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
     """Return the first ``length`` terms of (a * b)_k = Σ_p a_p b_{k−p}."""
-    full = np.convolve(np.asarray(a, dtype=np.float64)[:length], np.asarray(b, dtype=np.float64)[:length])
+    length = whole_number("convolve", "length", length, 1)
+    full = np.convolve(_sequence("convolve", "a", a)[:length], _sequence("convolve", "b", b)[:length])
     return fit_length(full, length)
+
+
+def _sequence(owner: str, parameter: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = real_array(owner, parameter, values, ndim=1)
+    if array.size == 0:
+        refuse(owner, parameter, "a non-empty list", values)
+    return array
 
 
 def fit_length(sequence: NDArray[np.float64], length: int) -> NDArray[np.float64]:
@@ -39,7 +49,9 @@ def fit_length(sequence: NDArray[np.float64], length: int) -> NDArray[np.float64
     return result
 
 
-def deconvolve(coefficients: ArrayLike, modulation: ArrayLike, length: int | None = None) -> NDArray[np.float64]:
+def deconvolve(
+    coefficients: ArrayLike, modulation: ArrayLike, length: int | None = None
+) -> NDArray[np.float64]:
     """Return f₁ with f₁ * f₂ = α: the other half of an asymmetric pair (Theorem 2.1).
 
     Parameters
@@ -57,14 +69,17 @@ def deconvolve(coefficients: ArrayLike, modulation: ArrayLike, length: int | Non
     >>> deconvolve([1.0, 2.0, 1.0], [1.0, 1.0])
     array([1., 1., 0.])
     """
-    alpha = np.asarray(coefficients, dtype=np.float64)
-    divisor = np.asarray(modulation, dtype=np.float64)
-    if divisor.size == 0 or divisor[0] == 0:
-        raise ValueError(
-            "deconvolve: modulation must start with a number other than zero, got "
-            f"{divisor[0] if divisor.size else 'an empty sequence'}. Choose f₂ with f₂(0) ≠ 0."
+    alpha = _sequence("deconvolve", "coefficients", coefficients)
+    divisor = _sequence("deconvolve", "modulation", modulation)
+    if divisor[0] == 0:
+        refuse(
+            "deconvolve",
+            "modulation",
+            "a sequence that starts with a number other than zero",
+            modulation,
+            "Choose f₂ with f₂(0) ≠ 0.",
         )
-    n = alpha.size if length is None else length
+    n = alpha.size if length is None else whole_number("deconvolve", "length", length, 1)
     return _with_enough_digits(lambda: _divide(_decimals(alpha), _decimals(divisor), n))
 
 
@@ -88,7 +103,7 @@ def no_root(first: float) -> str:
 
 
 def power_on_circle(function: Function, exponent: float, length: int, radius: float) -> NDArray[np.float64]:
-    """Return the first ``length`` Taylor coefficients of K(z)^g, K analytic and free of zeros in |z| < radius.
+    """Return the first ``length`` Taylor coefficients of K(z)^g, K analytic, not zero in |z| < radius.
 
     Each coefficient is taken from the circle that gives it best: on |z| = r the k-th has an absolute
     error of (rounding + aliasing) / r^k, both read off the circle's values. Coefficients that no
@@ -231,6 +246,10 @@ def _with_enough_digits(compute: Callable[[], Sequence[Decimal]]) -> NDArray[np.
         with localcontext() as context:
             context.prec, context.Emin, context.Emax = digits, -999999, 999999
             result = np.array([float(x) for x in compute()])
+        if not np.isfinite(result).all():
+            raise ValueError(
+                "The terms of this series overflow: its first coefficient is too small beside the others."
+            )
         if previous is not None and np.abs(result - previous).max() <= AGREEMENT * np.abs(result).max():
             return result
         digits, previous = 2 * digits, result

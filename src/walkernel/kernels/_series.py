@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import Described, real_array, refuse, whole_number
+from walkernel._checks import MATRICES, Described, one_of, real_array, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._base import ClosedForm, Kernel
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class PowerSeries(ClosedForm):
     """The polynomial Σ αₖ Mᵏ of a finite list of coefficients.
 
@@ -71,6 +71,7 @@ class PowerSeries(ClosedForm):
         >>> wk.PowerSeries.from_function(lambda x: 1 / (1 - x / 2)).coefficients(4)
         array([1.   , 0.5  , 0.25 , 0.125])
         """
+        one_of("PowerSeries.from_function", "matrix", matrix, MATRICES)
         return AnalyticFunction(fn, matrix=matrix)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
@@ -97,7 +98,7 @@ class PowerSeries(ClosedForm):
         return np.asarray(np.polynomial.polynomial.polyval(np.asarray(eigenvalues), np.array(self.terms)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AnalyticFunction(Kernel):
     """K = fn(M); made by ``PowerSeries.from_function``."""
 
@@ -114,14 +115,21 @@ class AnalyticFunction(Kernel):
                 values = np.asarray(self.fn(points), dtype=np.complex128)
                 mirrored = np.asarray(self.fn(points.conj()), dtype=np.complex128)
         except (TypeError, ValueError) as error:
-            refuse(owner, "fn", "vectorised over complex arrays", Described(f"{type(error).__name__}: {error}"))
+            refuse(
+                owner, "fn", "vectorised over complex arrays", Described(f"{type(error).__name__}: {error}")
+            )
         if values.shape != points.shape:
             refuse(owner, "fn", "elementwise", Described(f"shape {values.shape} from shape {points.shape}"))
         if np.isfinite(values).all() and not np.allclose(mirrored, values.conj(), rtol=1e-8):
-            refuse(owner, "fn", "real on the real axis", Described("fn(z̄) different from the conjugate of fn(z)"))
+            refuse(
+                owner, "fn", "real on the real axis", Described("fn(z̄) different from the conjugate of fn(z)")
+            )
         if not self._is_reproduced():
             refuse(
-                owner, "fn", "analytic in a disc about 0", Described("a function whose series does not reproduce it"),
+                owner,
+                "fn",
+                "analytic in a disc about 0",
+                Described("a function whose series does not reproduce it"),
                 "Functions such as abs, sqrt and log have no power series at 0; shift their argument.",
             )
 
@@ -133,6 +141,11 @@ class AnalyticFunction(Kernel):
         series = np.polynomial.polynomial.polyval(points, self.coefficients(512))
         values = np.asarray(self.fn(points))
         return bool(np.abs(series - values).max() <= 1e-10 * np.abs(values).max())
+
+    def __repr__(self) -> str:
+        """Show it as it was made."""
+        name = getattr(self.fn, "__name__", repr(self.fn))
+        return f"PowerSeries.from_function({name}, matrix={self.matrix!r})"
 
     @cached_property
     def radius(self) -> float:  # type: ignore[override]

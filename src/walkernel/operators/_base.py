@@ -84,14 +84,36 @@ class KernelOperator(LinearOperator):
         except ValueError:
             array = np.asarray(None)
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
-            refuse("KernelOperator @", "the right-hand side", "a real vector or matrix", other, error=TypeError)
+            refuse(
+                "KernelOperator @", "the right-hand side", "a real vector or matrix", other, error=TypeError
+            )
         if array.shape[0] != self.shape[1]:
             refuse(
-                "KernelOperator @", "the right-hand side", f"of length {self.shape[1]}, one value for each node",
+                "KernelOperator @",
+                "the right-hand side",
+                f"of length {self.shape[1]}, one value for each node",
                 Described(f"shape {array.shape}"),
             )
         values = array.astype(np.float64, copy=False)
         return self._matvec(values) if values.ndim == 1 else self._matmat(values)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        """Return v @ K for a vector (n,) or a matrix (c, n) of real numbers."""
+        if isinstance(other, LinearOperator):
+            return super().__rmatmul__(other)
+        array = np.asarray(other)
+        if array.ndim not in (1, 2) or array.shape[-1] != self.shape[0]:
+            refuse(
+                "@ KernelOperator",
+                "the left-hand side",
+                f"of length {self.shape[0]}, one value for each node",
+                Described(f"shape {array.shape}"),
+            )
+        return (self._transpose() @ array.T).T
+
+    def dot(self, x: Any) -> Any:
+        """Return K @ x; a number or an operator as SciPy has it."""
+        return super().dot(x) if np.isscalar(x) or isinstance(x, LinearOperator) else self @ x
 
     @property
     def nodes(self) -> NDArray[Any]:
@@ -110,27 +132,32 @@ class KernelOperator(LinearOperator):
             i, j = np.broadcast_arrays(i, j)
         except ValueError:
             refuse(
-                "entries", "rows and cols", "of shapes that broadcast", Described(f"shapes {i.shape} and {j.shape}")
+                "entries",
+                "rows and cols",
+                "of shapes that broadcast",
+                Described(f"shapes {i.shape} and {j.shape}"),
             )
         return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return the rows of some nodes as a dense array, (len(nodes), n)."""
-        positions = np.atleast_1d(self._positions("nodes", nodes))
+        positions = self._row_positions("rows", nodes)
         fits_in_memory("rows", (positions.size, self.shape[1]), "Ask for fewer rows at a time.")
         return self._rows(positions)
 
     def topk(self, nodes: Any, k: int) -> Neighbors:
         """Return the k most similar nodes of each node, itself excepted, among those of positive value."""
-        positions = np.atleast_1d(self._positions("nodes", nodes))
+        positions = self._row_positions("topk", nodes)
         k = whole_number("topk", "k", k, 1)
+        fits_in_memory("topk", (positions.size, k), "Use a smaller k.")
         found = np.full((positions.size, k), -1, dtype=np.int64)
         values = np.zeros((positions.size, k))
         size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
         for first in range(0, positions.size, size):
             self._topk_block(positions[first : first + size], found[first:], values[first:])
         names = self.graph.names(self.ids[found])
-        names = np.where(found < 0, None if names.dtype == object else -1, names)
+        missing: Any = None if names.dtype == object else -1
+        names = np.where(found < 0, missing, names)
         return Neighbors(names, values)
 
     def _topk_block(
@@ -161,6 +188,12 @@ class KernelOperator(LinearOperator):
             refuse("KernelOperator", parameter, "among the operator's own nodes (K.nodes)", stranger)
         return np.asarray(found)
 
+    def _row_positions(self, owner: str, nodes: Any) -> NDArray[np.int64]:
+        positions = np.atleast_1d(self._positions("nodes", nodes))
+        if positions.ndim > 1:
+            refuse(owner, "nodes", "a flat list of nodes", positions)
+        return positions
+
     def _is_identity(self) -> bool:
         return bool((self.ids == np.arange(self.ids.size)).all())
 
@@ -180,5 +213,5 @@ def keep_best(
 def check_nodes(owner: str, graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
     """Return the ids of distinct nodes, all of the graph's if none are given."""
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    distinct(owner, "nodes", ids)
+    distinct(owner, "nodes", ids, graph.names)
     return ids

@@ -16,15 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import (
-    Described,
-    InfiniteVarianceWarning,
-    instance,
-    one_of,
-    real_number,
-    refuse,
-    whole_number,
-)
+from walkernel._checks import InfiniteVarianceWarning, instance, one_of, real_number, refuse, whole_number
 from walkernel.convergence import (
     check_convergence,
     default_sampler,
@@ -135,7 +127,7 @@ def _build(
     graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, walks: Callable[[int], Walks]
 ) -> KernelOperator:
     """Sample the sides that the plan needs and join them; side 1 walks against the edges."""
-    about = {"pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note}
+    about: dict[str, Any] = {"pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note}
     longest = plan.sampler.thresholds().size + 1
     first = walks(0)
     if plan.pair == "lazy":
@@ -173,11 +165,12 @@ def _choose_pair(
     graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
 ) -> tuple[str, str]:
     """Return the pair and, where "auto" could not take the symmetric one, the reason."""
+    if pair == "symmetric":
+        kernel.modulation(1)
     if pair != "auto":
         return pair, ""
-    first = float(np.real(kernel.spectrum(0.0)))
-    if first <= 0:
-        return "lazy", f"no symmetric pair: α₀ = {first:.3g} is not positive"
+    if not kernel.has_root():
+        return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
     radius = kernel.power_radius(0.5)
     needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
     law = sampler or IndependentWalks()
@@ -188,7 +181,9 @@ def _choose_pair(
     return "lazy", f"the symmetric pair has infinite variance: √K is singular at distance {radius:.3g} from 0"
 
 
-def _choose_sampler(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None) -> IndependentWalks:
+def _choose_sampler(
+    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
+) -> IndependentWalks:
     """Return the sampler to use, and warn if it has no finite variance with the pair."""
     radius = kernel.radius if pair == "lazy" else kernel.power_radius(0.5)
     if pair == "symmetric" and radius <= spectral_radius(graph, kernel.matrix, below=radius):
@@ -208,12 +203,18 @@ def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: i
     if ensembles in ("shared", "debiased"):
         if pair == "lazy":
             refuse(
-                "estimate_kernel", "ensembles", "None or 'independent' with the lazy pair", ensembles,
+                "estimate_kernel",
+                "ensembles",
+                "None or 'independent' with the lazy pair",
+                ensembles,
                 "Its one walk set is unbiased already.",
             )
         if graph.directed:
             refuse(
-                "estimate_kernel", "ensembles", "None or 'independent' for a directed graph", ensembles,
+                "estimate_kernel",
+                "ensembles",
+                "None or 'independent' for a directed graph",
+                ensembles,
                 "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
             )
         if ensembles == "debiased" and n_walks < 2:
@@ -232,10 +233,13 @@ def _count_walks(n_walks: int | None, budget: float | None, steps_per_walk: floa
         return whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
     if budget is None:
         return DEFAULT_WALKS
-    count = int(real_number(owner, "budget", budget, above=0) // steps_per_walk)
+    count = int(real_number(owner, "budget", budget, above=0) / steps_per_walk + 1e-9)
     if count < 1:
         refuse(
-            owner, "budget", f"at least {steps_per_walk:.0f} steps, one walk from each node", budget,
+            owner,
+            "budget",
+            f"at least {steps_per_walk:.0f} steps, one walk from each node",
+            budget,
             "Give more, or fewer nodes=.",
         )
     return min(count, MOST_WALKS)

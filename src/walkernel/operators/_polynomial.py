@@ -2,7 +2,8 @@
 
 Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
 Directed M: the Taylor series, cut where a bound on the rest is below the tolerance. Both are certified:
-‖K v − K̂ v‖ ≤ tol · max|K| · ‖v‖.
+‖K v − K̂ v‖ ≤ tol · max|K| · ‖v‖, the maximum taken over the interval, whose ends are ±1, or ±ρ(|A|) for
+the adjacency matrix.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class PolynomialOperator(KernelOperator):
         cost = needed.size * self.coefficients.size * (self.matrix.nnz + self.shape[0])
         if cost > MOST_DIAGONAL:
             refuse(
-                "KernelOperator", "the entries asked for", "in few enough rows for a deterministic product",
+                "KernelOperator",
+                "the entries asked for",
+                "in few enough rows for a deterministic product",
                 Described(f"{needed.size} rows of a graph of {self.shape[0]} nodes"),
                 "Use estimate_kernel, whose entries and diagonal cost only their own walks.",
             )
@@ -104,7 +107,7 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     kernel : Kernel
         The kernel; its series must converge on the graph.
     tol : float
-        Certified error of K @ v relative to max|K| ‖v‖.
+        Certified error of K @ v relative to max|K| ‖v‖, K taken on the interval of eigenvalues.
 
     Examples
     --------
@@ -140,7 +143,9 @@ def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.fl
         if rest[n // 2] <= limit / 2:
             return np.asarray(terms[: max(1, int(np.argmax(rest <= limit)))])
         n *= 2
-    refuse("polynomial_operator", "tol", "within reach of a polynomial of degree 65536", tol, "Use a larger tol.")
+    refuse(
+        "polynomial_operator", "tol", "within reach of a polynomial of degree 65536", tol, "Use a larger tol."
+    )
 
 
 def _taylor_terms(graph: Graph, kernel: Kernel, tol: float) -> NDArray[np.float64]:

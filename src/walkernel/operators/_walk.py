@@ -91,6 +91,6 @@ class LazyOperator(FeatureOperator):
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return rows of K̂ over *all* nodes of the graph, dense, (len(nodes), n_nodes)."""
-        positions = np.atleast_1d(self._positions("nodes", nodes))
+        positions = self._row_positions("rows", nodes)
         fits_in_memory("rows", (positions.size, self.left.shape[1]), "Ask for fewer rows at a time.")
         return np.asarray(self.left[positions].toarray())

@@ -4,4 +4,12 @@ from walkernel.walks._samplers import IndependentWalks
 from walkernel.walks._sampling import Deposits, Request, concatenate, sample_deposits
 from walkernel.walks._tables import WalkTable, walk_table
 
-__all__ = ["Deposits", "IndependentWalks", "Request", "WalkTable", "concatenate", "sample_deposits", "walk_table"]
+__all__ = [
+    "Deposits",
+    "IndependentWalks",
+    "Request",
+    "WalkTable",
+    "concatenate",
+    "sample_deposits",
+    "walk_table",
+]

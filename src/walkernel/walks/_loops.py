@@ -76,7 +76,7 @@ def choose(high: np.uint64, low: np.uint64, begin: int, end: int, cdf: NDArray[n
     """Return the entry, in begin … end−1, that a 64-bit draw selects."""
     if cdf.size == 0:
         degree = np.uint64(end - begin)
-        return begin + np.int64((high * degree + ((low * degree) >> HALF)) >> HALF)
+        return begin + np.int64((high * degree + ((low * degree) >> HALF)) >> HALF)  # type: ignore[return-value]
     word = (high << HALF) | low
     first, last = begin, end - 1
     while first < last:
@@ -138,7 +138,10 @@ def walk_block(
 
 @compiled
 def cumulate_rows(
-    indptr: NDArray[np.int64], values: NDArray[np.float64], cumulative: NDArray[np.float64], totals: NDArray[np.float64]
+    indptr: NDArray[np.int64],
+    values: NDArray[np.float64],
+    cumulative: NDArray[np.float64],
+    totals: NDArray[np.float64],
 ) -> None:
     """Fill the cumulative sums of each row divided by the row's total, and the totals."""
     for row in range(indptr.size - 1):

@@ -47,7 +47,10 @@ class IndependentWalks:
         p = real_number("IndependentWalks", "p_halt", self.p_halt, above=0, below=1)
         if p < SMALLEST_P_HALT:
             refuse(
-                "IndependentWalks", "p_halt", f"at least {SMALLEST_P_HALT:g}", self.p_halt,
+                "IndependentWalks",
+                "p_halt",
+                f"at least {SMALLEST_P_HALT:g}",
+                self.p_halt,
                 "Walks of a million steps have no use.",
             )
         one_of("IndependentWalks", "transition", self.transition, TRANSITIONS)

@@ -1,0 +1,75 @@
+"""The public names are one screen, and frozen here."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import walkernel as wk
+
+NAMES = [
+    *("Dataset", "Diffusion", "DivergentKernelError", "Graph", "IndependentWalks", "InfiniteVarianceWarning"),
+    *("InverseCosine", "Kernel", "KernelOperator", "Matern", "Neighbors", "PStepRandomWalk", "PowerSeries"),
+    *("RegularizedLaplacian", "Walks", "anchor_points", "estimate_kernel", "exact_kernel"),
+    *("johnson_lindenstrauss", "kernels", "load_dataset", "polynomial_operator", "sample_walks", "theory"),
+]
+
+
+def test_names_are_frozen():
+    assert sorted(wk.__all__) == sorted(NAMES)
+    assert set(NAMES) <= set(dir(wk))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_there_and_documented(name):
+    assert inspect.getdoc(getattr(wk, name))
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = wk.nonsense
+
+
+def test_options_are_keyword_only():
+    for function in (
+        wk.sample_walks,
+        wk.estimate_kernel,
+        wk.exact_kernel,
+        wk.polynomial_operator,
+        wk.Graph.from_edges,
+    ):
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+        assert kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) <= 3
+        assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+def test_import_is_light():
+    heavy = "{'numba', 'sklearn', 'torch', 'dask', 'networkx', 'matplotlib', 'typer', 'rich'}"
+    code = f"import walkernel, sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = f"""
+import walkernel as wk, sys
+g = wk.Graph.from_edges([(0, 1)])
+wk.exact_kernel(g, wk.Diffusion()); wk.polynomial_operator(g, wk.Diffusion()) @ [1, 2]
+assert not {heavy} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_submodules_never_import_the_root():
+    import pathlib
+    import re
+
+    for path in pathlib.Path(wk.__file__).parent.rglob("*.py"):
+        if path.name != "cli.py":
+            assert not re.search(r"^\s*(import walkernel\b|from walkernel import)", path.read_text(), re.M), (
+                path
+            )
+
+
+def test_theory_is_public():
+    assert {"batch_length", "rademacher_bound", "generalization_bound"} <= set(
+        dir(importlib.import_module("walkernel.theory"))
+    )

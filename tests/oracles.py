@@ -1,0 +1,120 @@
+"""Independent references: Philox on Python integers, Algorithm 1 line by line, expected errors."""
+
+import numpy as np
+
+MASK = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Philox-4x32-10 on Python integers."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & MASK, (p0 >> 32) ^ c[3] ^ k[1], p0 & MASK]
+        k = [(k[0] + 0x9E3779B9) & MASK, (k[1] + 0xBB67AE85) & MASK]
+    return c
+
+
+def draw64(seed, stream, start, walk, slot):
+    """The 64 bits of a slot: 0 is the walk's length, t its t-th step."""
+    counter = (slot // 2, walk, start & MASK, ((start >> 32) & 0xFFFF) << 16 | stream)
+    words = philox(counter, (seed & MASK, seed >> 32))
+    high, low = words[2 * (slot % 2) : 2 * (slot % 2) + 2]
+    return high << 32 | low
+
+
+def algorithm_one(A, M, start, n_walks, p_halt, *, seed=0, stream=0, transition="weights"):
+    """Algorithm 1 for one start node: a list of walks, each a list of (node, length, load).
+
+    A is the raw matrix that gives the transition law and M the matrix whose entries are multiplied.
+    """
+    walks = []
+    for w in range(n_walks):
+        load, current_node, terminated, walk_length = 1.0, start, False, 0
+        t = draw64(seed, stream, start, w, 0)
+        walk = []
+        while not terminated:
+            walk.append((current_node, walk_length, load / (1 - p_halt) ** walk_length))
+            walk_length += 1
+            terminated = t >= int((1 - p_halt) ** walk_length * 2.0**64)
+            neighbors = np.flatnonzero(A[current_node])
+            if terminated or neighbors.size == 0:
+                break
+            weights = np.abs(A[current_node, neighbors])
+            bits = draw64(seed, stream, start, w, walk_length)
+            if transition == "uniform" or np.all(A[A != 0] == 1):
+                choice, probability = bits * neighbors.size >> 64, 1 / neighbors.size
+            else:
+                shares = np.cumsum(weights) / weights.sum()
+                choice = next(
+                    (i for i in range(len(shares) - 1) if bits < int(shares[i] * 2.0**64)), len(shares) - 1
+                )
+                probability = weights[choice] / weights.sum()
+            new_node = int(neighbors[choice])
+            load *= M[current_node, new_node] / probability
+            current_node = new_node
+        walks.append(walk)
+    return walks
+
+
+def transition_matrix(A, transition="weights"):
+    weights = (A != 0).astype(float) if transition == "uniform" else np.abs(A)
+    totals = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+
+
+def second_moments(M, P, f, survival):
+    """S_i = E[φ φᵀ] of a single walk from i, for every i: shape (n, n, n)."""
+    n, length = len(M), len(f)
+    Q = np.divide(M**2, P, out=np.zeros_like(M), where=P > 0)
+    powers = [np.eye(n)]
+    for _ in range(length - 1):
+        powers.append(powers[-1] @ M)
+    S = np.zeros((n, n, n))
+    Ql = np.eye(n)
+    for step in range(length):
+        X = sum((f[step + k] * powers[k] for k in range(1, length - step)), np.zeros((n, n)))
+        R = Ql / survival[step]
+        S += np.einsum("iu,uv->iuv", R * f[step] ** 2, np.eye(n))
+        S += f[step] * (np.einsum("iu,uv->iuv", R, X) + np.einsum("iv,vu->iuv", R, X))
+        Ql = Ql @ Q
+    return S
+
+
+def mean_features(M, f):
+    total, power = np.zeros_like(M), np.eye(len(M))
+    for value in f:
+        total, power = total + value * power, power @ M
+    return total
+
+
+def expected_squared_error(M, P, f, survival, n_walks):
+    """E‖K̂ − K‖²_F / ‖K‖²_F for independent walks on both sides; the right side walks Mᵀ."""
+    S, mu = second_moments(M, P, f, survival), mean_features(M, f)
+    left = S / n_walks + (1 - 1 / n_walks) * np.einsum("iu,iv->iuv", mu, mu)
+    right = left
+    K = mu @ mu
+    if not np.allclose(M, M.T):
+        raise ValueError("give both sides with expected_squared_error_two_sided")
+    return _relative(left, right, K)
+
+
+def expected_squared_error_two_sided(M, P_left, P_right, f, survival, n_walks):
+    """The same for a directed M: rows walk M with P_left, columns Mᵀ with P_right."""
+    moments = []
+    for matrix, P in ((M, P_left), (M.T, P_right)):
+        S, mu = second_moments(matrix, P, f, survival), mean_features(matrix, f)
+        moments.append(S / n_walks + (1 - 1 / n_walks) * np.einsum("iu,iv->iuv", mu, mu))
+    mu = mean_features(M, f)
+    return _relative(*moments, mu @ mu)
+
+
+def _relative(left, right, K):
+    n = len(K)
+    second = left.reshape(n, -1) @ right.reshape(n, -1).T
+    return (second - K**2).sum() / (K**2).sum()
+
+
+def shared_diagonal_bias(M, P, f, survival, n_walks):
+    S, mu = second_moments(M, P, f, survival), mean_features(M, f)
+    return (np.einsum("iuu->i", S) - (mu**2).sum(axis=1)) / n_walks

@@ -1,0 +1,72 @@
+"""The compiled loops equal the line-by-line Algorithm 1, walk for walk."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import graphs
+import walkernel as wk
+from oracles import algorithm_one
+
+
+def split_walks(walks, position):
+    """Return the walks of one start node as lists of (node, length, load)."""
+    record = walks.deposits
+    part = slice(record.indptr[position], record.indptr[position + 1])
+    rows = list(
+        zip(
+            record.nodes[part].tolist(),
+            record.lengths[part].tolist(),
+            record.loads[part].tolist(),
+            strict=True,
+        )
+    )
+    opens = [i for i, (_, length, _) in enumerate(rows) if length == 0] + [len(rows)]
+    return [rows[a:b] for a, b in itertools.pairwise(opens)]
+
+
+@pytest.mark.parametrize("kind", [*graphs.KINDS, "dangling"])
+@pytest.mark.parametrize("transition", ["weights", "uniform"])
+@pytest.mark.parametrize("matrix", ["normalized", "adjacency"])
+def test_walk_for_walk(kind, transition, matrix):
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    sampler = wk.IndependentWalks(p_halt=0.2, transition=transition)
+    seed, stream = 2**40 + 7, 3
+    walks = wk.sample_walks(graph, 5, sampler=sampler, seed=seed, stream=stream, matrix=matrix)
+    A, M = graph.to_scipy().toarray(), graph.to_scipy(matrix).toarray()
+    assert_same(walks, A, M, transition)
+
+
+def test_combinatorial_steps_follow_the_matrix_itself():
+    graph = graphs.weighted()
+    M = graph.to_scipy("combinatorial").toarray()
+    walks = wk.sample_walks(graph, 5, sampler=wk.IndependentWalks(0.2), seed=11, matrix="combinatorial")
+    assert_same(walks, M, M, "weights")
+    assert np.allclose(walks.deposits.loads * walks.sampler.survival()[walks.deposits.lengths], 1)
+
+
+@pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
+def test_transposed_walks_go_against_the_edges(matrix):
+    graph = graphs.directed()
+    M = graph.to_scipy(matrix).toarray().T
+    A = M if matrix == "combinatorial" else graph.to_scipy().toarray().T
+    walks = wk.sample_walks(graph, 5, sampler=wk.IndependentWalks(0.2), seed=5, matrix=matrix, transpose=True)
+    assert_same(walks, A, M, "weights")
+
+
+def assert_same(walks, A, M, transition):
+    for start in range(len(A)):
+        expected = algorithm_one(
+            A, M, start, walks.n_walks, walks.sampler.p_halt,
+            seed=walks.seed, stream=walks.stream, transition=transition,
+        )  # fmt: skip
+        found = split_walks(walks, start)
+        assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]
+        loads = [d[2] for walk in found for d in walk]
+        assert np.allclose(loads, [d[2] for walk in expected for d in walk], rtol=1e-12, atol=0)
+
+
+def dangling():
+    """A directed graph whose last node cannot be left."""
+    return wk.Graph.from_edges([(0, 1), (1, 2), (2, 0), (1, 3), (2, 3)], directed=True)

@@ -1,0 +1,74 @@
+"""Spectral bounds hold and are tight; the doors open and close where they should."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import graphs
+import walkernel as wk
+from walkernel.convergence import (
+    adjacency_bound,
+    default_sampler,
+    largest_p_halt,
+    second_moment_radius,
+    spectral_bound,
+    spectral_radius,
+)
+
+
+@pytest.mark.parametrize("kind", graphs.KINDS)
+def test_bounds_enclose_the_spectral_radius(kind):
+    graph = graphs.KINDS[kind]()
+    true = max(abs(np.linalg.eigvals(abs(graph.to_scipy().toarray()))))
+    bound = adjacency_bound(graph)
+    assert bound.upper >= true * (1 - 1e-12)
+    assert bound.upper == pytest.approx(true, rel=0.01)
+    x = bound.vector
+    assert (abs(graph.to_scipy()) @ x <= bound.upper * x * (1 + 1e-12)).all()
+
+
+def test_bipartite_and_nilpotent_matrices():
+    path = wk.Graph.from_edges([(i, i + 1) for i in range(9)])
+    assert adjacency_bound(path).upper == pytest.approx(2 * math.cos(math.pi / 11), rel=1e-3)
+    chain = scipy.sparse.csr_array(np.diag(np.ones(4), 1))
+    assert spectral_bound(chain).upper < 0.2
+    assert spectral_bound(scipy.sparse.csr_array((3, 3))).upper == 0
+
+
+def test_norms_are_enough_where_they_are_small():
+    graph = graphs.karate()
+    assert spectral_radius(graph, "adjacency", below=100.0) == 17
+    assert "adjacency_bound" not in graph._derived
+    assert spectral_radius(graph, "adjacency") == pytest.approx(6.7257, rel=1e-3)
+
+
+@pytest.mark.parametrize("transition", ["weights", "uniform"])
+@pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
+def test_second_moments_by_hand(matrix, transition):
+    graph = graphs.weighted()
+    A, M = graph.to_scipy().toarray(), graph.to_scipy(matrix).toarray()
+    law = M if matrix == "combinatorial" else A
+    weights = (law != 0) if transition == "uniform" else abs(law)
+    P = weights / weights.sum(axis=1, keepdims=True)
+    Q = np.divide(M**2, P, out=np.zeros_like(M), where=P > 0)
+    true = max(abs(np.linalg.eigvals(Q)))
+    found = second_moment_radius(graph, wk.IndependentWalks(transition=transition), matrix)
+    assert true * (1 - 1e-9) <= found <= true * 1.01
+
+
+def test_variance_limits_of_the_paper():
+    """c²/(1−p) at p = .5, c = .8 is 1.28: no finite variance; at p = .3 it is .91."""
+    graph = graphs.karate()
+    kernel = wk.RegularizedLaplacian(2, 2.0)
+    limit = largest_p_halt(graph, wk.IndependentWalks(), "normalized", kernel.power_radius(0.5))
+    assert limit == pytest.approx(1 - 0.8**2)
+    assert default_sampler(graph, "normalized", kernel.power_radius(0.5)).p_halt == 0.1
+    assert default_sampler(graph, "normalized", wk.RegularizedLaplacian(1, 10.0).radius).p_halt < 0.01
+
+
+def test_divergence_on_normalized_matrices():
+    geometric = wk.PowerSeries.from_function(lambda x: 1 / (1 - x / 0.9))
+    with pytest.raises(wk.DivergentKernelError, match=r"normalized matrix is 1 and must be below 0\.(899|9)"):
+        wk.estimate_kernel(graphs.karate(), geometric, 4)
