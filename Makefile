@@ -10,6 +10,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export PYTHONDONTWRITEBYTECODE =
 export MPLBACKEND = agg
 
+ifndef WALKERNEL_DATA
+ifneq ($(wildcard ../shared/data),)
+test test-core: export WALKERNEL_DATA := $(abspath ../shared/data)
+endif
+endif
+
 .PHONY: demo test test-core lint bench clean
 
 demo: $(VENV)/.demo

@@ -1,6 +1,6 @@
 """The rules by which a sample of estimates is judged unbiased; both must hold.
 
-(i)  40 random ±1 projections xᵀK̂y, half of them with y = x: mean z² in 0.4 … 1.8.
+(i)  80 random ±1 projections xᵀK̂y, half of them with y = x: mean z² in 0.4 … 1.8.
 (ii) Entries within two hops: |z| below the 1e-6 two-sided quantile, Bonferroni over entries, and mean z² in
      0.8 … 1.25. Entries further off are reached so rarely that z is far from normal.
 """
@@ -26,8 +26,8 @@ def within_two_hops(graph):
 def verdict(estimates, exact, near):
     """Return the statistics of both rules and whether they hold."""
     rng = np.random.default_rng(20240507)
-    x = rng.choice([-1.0, 1.0], (40, len(exact)))
-    y = np.where(np.arange(40)[:, None] < 20, x, rng.choice([-1.0, 1.0], (40, len(exact))))
+    x = rng.choice([-1.0, 1.0], (80, len(exact)))
+    y = np.where(np.arange(80)[:, None] < 40, x, rng.choice([-1.0, 1.0], (80, len(exact))))
     projections = np.einsum("ki,rij,kj->rk", x, estimates, y)
     z_projected, _ = z_scores(projections, np.einsum("ki,ij,kj->k", x, exact, y))
     z, varies = z_scores(estimates, exact)

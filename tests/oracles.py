@@ -23,12 +23,39 @@ def draw64(seed, stream, start, walk, slot):
     return high << 32 | low
 
 
+def alias_slots(weights):
+    """Vose's algorithm, entries in order: (thresholds out of 2⁶⁴, None for always; aliases)."""
+    n, total = len(weights), 0.0
+    for w in weights:
+        total += w
+    share = [w / total * n for w in weights]
+    thresholds, aliases = [None] * n, list(range(n))
+    small, large = [i for i in range(n) if share[i] < 1], [i for i in range(n) if share[i] >= 1]
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        thresholds[poor], aliases[poor] = int(share[poor] * 2.0**64), rich
+        share[rich] -= 1 - share[poor]
+        if share[rich] < 1:
+            small.append(large.pop())
+    return thresholds, aliases
+
+
+def choose(bits, weights, uniform):
+    """The entry that 64 bits select: bits · degree = slot · 2⁶⁴ + rest."""
+    slot, rest = divmod(bits * len(weights), 2**64)
+    if uniform:
+        return slot
+    thresholds, aliases = alias_slots(weights)
+    return slot if thresholds[slot] is None or rest < thresholds[slot] else aliases[slot]
+
+
 def algorithm_one(A, M, start, n_walks, p_halt, *, seed=0, stream=0, transition="weights"):
     """Algorithm 1 for one start node: a list of walks, each a list of (node, length, load).
 
     A is the raw matrix that gives the transition law and M the matrix whose entries are multiplied.
     """
     walks = []
+    uniform = transition == "uniform" or np.all(A[A != 0] == 1)
     for w in range(n_walks):
         load, current_node, terminated, walk_length = 1.0, start, False, 0
         t = draw64(seed, stream, start, w, 0)
@@ -41,15 +68,8 @@ def algorithm_one(A, M, start, n_walks, p_halt, *, seed=0, stream=0, transition=
             if terminated or neighbors.size == 0:
                 break
             weights = np.abs(A[current_node, neighbors])
-            bits = draw64(seed, stream, start, w, walk_length)
-            if transition == "uniform" or np.all(A[A != 0] == 1):
-                choice, probability = bits * neighbors.size >> 64, 1 / neighbors.size
-            else:
-                shares = np.cumsum(weights) / weights.sum()
-                choice = next(
-                    (i for i in range(len(shares) - 1) if bits < int(shares[i] * 2.0**64)), len(shares) - 1
-                )
-                probability = weights[choice] / weights.sum()
+            choice = choose(draw64(seed, stream, start, w, walk_length), weights.tolist(), uniform)
+            probability = 1 / neighbors.size if uniform else weights[choice] / weights.sum()
             new_node = int(neighbors[choice])
             load *= M[current_node, new_node] / probability
             current_node = new_node

@@ -23,11 +23,13 @@ _HOME = {
         "RegularizedLaplacian",
     ],
     "walkernel.walks": ["IndependentWalks"],
-    "walkernel.features": ["Walks", "sample_walks"],
+    "walkernel.features": ["Walks"],
+    "walkernel.sampling": ["sample_features", "sample_walks"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
     ],
+    "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
@@ -42,8 +44,9 @@ __all__ = [  # noqa: PLE0604 (names come from the table above)
 if TYPE_CHECKING:
     from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning
     from walkernel.datasets import Dataset, load_dataset
-    from walkernel.features import Walks, sample_walks
+    from walkernel.features import Walks
     from walkernel.graph import Graph
+    from walkernel.io import load_graph
     from walkernel.kernels import (
         Diffusion,
         InverseCosine,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
         polynomial_operator,
     )
     from walkernel.reduction import anchor_points, johnson_lindenstrauss
+    from walkernel.sampling import sample_features, sample_walks
     from walkernel.walks import IndependentWalks
 
 

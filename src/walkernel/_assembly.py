@@ -249,6 +249,14 @@ def _pairs(owner: str, edges: object) -> list[tuple[Hashable, Hashable]]:
         pair = tuple(edge)
         if not is_hashable(pair):
             refuse(owner, f"edges[{position}]", "a pair of hashable nodes", pair, error=TypeError)
+        if any(isinstance(end, (bool, np.bool_)) for end in pair):
+            refuse(
+                owner,
+                f"edges[{position}]",
+                "a pair of whole-number ids or labels, not bools",
+                pair,
+                error=TypeError,
+            )
         if any(isinstance(end, (float, np.floating)) and np.isnan(end) for end in pair):
             refuse(owner, f"edges[{position}]", "a pair of nodes", pair, "NaN is not equal to itself.")
         pairs.append(pair)

@@ -29,7 +29,7 @@ class DivergentKernelError(ValueError):
 
 
 class InfiniteVarianceWarning(UserWarning):
-    """The estimator that was asked for is unbiased but has no finite variance."""
+    """The estimator that was asked for has no finite variance, in theory or for all practical purposes."""
 
 
 def shown(value: object) -> str:

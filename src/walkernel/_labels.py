@@ -111,7 +111,10 @@ def _check_ids(nodes: Any, n_nodes: int) -> NDArray[np.int64]:
     if array.size == 0:
         return np.empty(array.shape, dtype=np.int64)
     if array.dtype == object and all(is_integer(x) for x in array.flat):
-        refuse("Graph", "nodes", rule, Described(f"the id {max(array.flat, key=abs)}"))
+        largest = max(array.flat, key=abs)
+        if abs(largest) > n_nodes:
+            refuse("Graph", "nodes", rule, Described(f"the id {largest}"))
+        array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         refuse("Graph", "nodes", "whole-number ids (this graph has no labels)", nodes, error=TypeError)
     outside = (array < 0) | (array >= n_nodes)

@@ -68,7 +68,7 @@ def demo(
 def _error_table(curves: list[ErrorCurve], repeats: int) -> Table:
     table = Table(
         title="relative Frobenius error ‖K̂ − K‖ / ‖K‖ against the exact kernel",
-        caption=f"brackets: standard error of the last digit, {repeats} repeats; * one-sided (lazy) pair",
+        caption=f"brackets: standard error of the last digit, {repeats} repeats; * lazy pair",
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
         pad_edge=False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +20,17 @@ from numpy.typing import NDArray
 from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning, refuse
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import IndependentWalks, walk_table
+from walkernel.walks import IndependentWalks, step_law
 
 DEFAULT_P_HALT = 0.1
-MOST_ITERATIONS = 500
+SHORTEST_P_HALT = 1e-3
+RARE = 1e-6
+LONGEST = 2**14
+MOST_ITERATIONS = 300
 
 
 class SpectralBound(NamedTuple):
-    """Bounds on ρ of a non-negative matrix B: estimate ≤ ρ ≤ upper and B·vector ≤ upper·vector."""
+    """Bounds on ρ of a non-negative B: ρ ≤ upper, B·vector ≤ upper·vector, ``estimate`` is near ρ."""
 
     estimate: float
     upper: float
@@ -60,7 +64,9 @@ def spectral_radius(graph: Graph, matrix: str, below: float = 0.0) -> float:
     """Return an upper bound on ρ(|M|); cheap norms are enough if they are less than ``below``."""
     if matrix != "adjacency":
         return 1.0
-    norm = float(min(graph.out_degrees().max(), graph.in_degrees().max()))
+    norm = graph.derived(
+        "adjacency_norm", lambda: float(min(graph.out_degrees().max(), graph.in_degrees().max()))
+    )
     return norm if norm < below else adjacency_bound(graph).upper
 
 
@@ -69,18 +75,21 @@ def adjacency_bound(graph: Graph) -> SpectralBound:
     return graph.derived("adjacency_bound", lambda: spectral_bound(abs(graph.to_scipy())))
 
 
-def second_moment_radius(graph: Graph, sampler: IndependentWalks, matrix: str) -> float:
-    """Return an upper bound on ρ(Q₀), the larger one of both directions."""
-    if matrix == "normalized" and (sampler.transition == "weights" or graph.weights is None):
+def second_moment_radius(
+    graph: Graph, transition: str, matrix: str, directions: Iterable[bool] = (False,)
+) -> float:
+    """Return an upper bound on ρ(Q₀) of the walks on M and, for True among the directions, on Mᵀ."""
+    if matrix == "normalized" and (transition == "weights" or graph.weights is None):
         return 1.0
-    return max(_second_moment_radius(graph, sampler, matrix, turned) for turned in {False, graph.directed})
+    turned = {direction and graph.directed for direction in directions}
+    return max(_second_moment_radius(graph, transition, matrix, direction) for direction in turned)
 
 
-def _second_moment_radius(graph: Graph, sampler: IndependentWalks, matrix: str, transpose: bool) -> float:
+def _second_moment_radius(graph: Graph, transition: str, matrix: str, transpose: bool) -> float:
     def bound() -> float:
-        return spectral_bound(walk_table(graph, matrix, sampler.transition, transpose).second_moments()).upper
+        return spectral_bound(step_law(graph, matrix, transition, transpose).second_moments()).upper
 
-    return graph.derived(("second_moment_radius", matrix, sampler.transition, transpose), bound)
+    return graph.derived(("second_moment_radius", matrix, transition, transpose), bound)
 
 
 def check_matrix(owner: str, kernel: Kernel, matrix: str) -> None:
@@ -108,31 +117,84 @@ def check_convergence(graph: Graph, kernel: Kernel) -> None:
     )
 
 
-def largest_p_halt(graph: Graph, sampler: IndependentWalks, matrix: str, modulation_radius: float) -> float:
-    """Return the p_halt below which the variance is finite; not positive if there is none."""
-    if math.isinf(modulation_radius):
-        return 1.0
-    rho = second_moment_radius(graph, sampler, matrix)
-    return 1.0 - rho / modulation_radius**2 if modulation_radius > 0 else -math.inf
+class Modulated(NamedTuple):
+    """A sequence f that walks are weighted with, on a graph and a matrix, in the directions walked."""
+
+    graph: Graph
+    matrix: str
+    directions: tuple[bool, ...]
+    sequence: Callable[[int], NDArray[np.float64]]
+    radius: float
+    name: str
+
+    def growth(self, transition: str) -> float:
+        """Return an upper bound on ρ(Q₀)."""
+        return second_moment_radius(self.graph, transition, self.matrix, self.directions)
+
+    def largest_p_halt(self, transition: str = "weights") -> float:
+        """Return the p_halt below which the variance is finite; not positive if there is none."""
+        if math.isinf(self.radius):
+            return 1.0
+        return 1.0 - self.growth(transition) / self.radius**2 if self.radius > 0 else -math.inf
+
+    def sizes(self, transition: str) -> NDArray[np.float64]:
+        """Return |f_l| ρ(Q₀)^(l/2) for l up to where hardly anything is left."""
+        root = math.log(self.growth(transition) or 1.0) / 2
+        n = 128
+        while True:
+            with np.errstate(divide="ignore", over="ignore", under="ignore"):
+                sizes = np.exp(np.log(np.abs(self.sequence(n))) + np.arange(n) * root)
+            if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= 1e-6 * sizes.sum()):
+                return sizes
+            n *= 2
 
 
-def default_sampler(graph: Graph, matrix: str, modulation_radius: float) -> IndependentWalks:
-    """Return walks as long as the modulation needs for a finite variance, and of mean length 9 otherwise."""
-    limit = largest_p_halt(graph, IndependentWalks(), matrix, modulation_radius)
-    return IndependentWalks(min(DEFAULT_P_HALT, limit / 2) if limit > 2e-3 else DEFAULT_P_HALT)
+def default_sampler(modulated: Modulated) -> IndependentWalks:
+    """Return walks of the length that gives the least variance for the steps they cost.
+
+    The variance goes with Σ |f_l| (Σ_{k≥l} |f_k|) ρ(Q₀)^l (1−p)^-l and the steps with 1/p. p keeps clear of
+    the limit where the variance becomes infinite, and never exceeds 0.1.
+    """
+    limit = modulated.largest_p_halt()
+    if limit <= SHORTEST_P_HALT:
+        return IndependentWalks(DEFAULT_P_HALT)
+    candidates = np.geomspace(SHORTEST_P_HALT, DEFAULT_P_HALT, 41)
+    candidates = candidates[candidates < max(0.7 * limit, 1.01 * SHORTEST_P_HALT)]
+    sizes = modulated.sizes("weights")
+    weights = sizes * np.cumsum(sizes[::-1])[::-1]
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        logs = np.log(weights) - np.arange(sizes.size) * np.log1p(-candidates)[:, None]
+        cost = np.exp(logs).sum(axis=1) / candidates
+    return IndependentWalks(float(candidates[np.argmin(cost)]))
 
 
-def warn_of_infinite_variance(
-    graph: Graph, sampler: IndependentWalks, matrix: str, modulation_radius: float, what: str
-) -> None:
-    """Warn if the walks are too short for the modulation."""
-    limit = largest_p_halt(graph, sampler, matrix, modulation_radius)
-    if sampler.p_halt < limit:
+def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -> None:
+    """Warn if the walks are too short for the sequence, in theory or in practice."""
+    limit = modulated.largest_p_halt(sampler.transition)
+    if sampler.p_halt >= limit:
+        remedy = f"p_halt below {limit:.3g}" if limit > 0 else "pair='lazy' or another kernel"
+        warnings.warn(
+            f"{modulated.name} has infinite variance with {sampler}: it decays too slowly for walks that "
+            f"short. Use {remedy}.",
+            InfiniteVarianceWarning,
+            stacklevel=4,
+        )
         return
-    remedy = f"p_halt below {limit:.3g}" if limit > 0 else "pair='lazy' or another kernel"
-    warnings.warn(
-        f"{what} has infinite variance with {sampler}: its modulation decays too slowly for walks that "
-        f"short. Use {remedy}.",
-        InfiniteVarianceWarning,
-        stacklevel=3,
-    )
+    sizes = modulated.sizes(sampler.transition)
+    unseen = sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.sum() > 0 else 1.0
+    if unseen > 1e-3:
+        warnings.warn(
+            f"{modulated.name} has a variance that is infinite in practice with {sampler}: "
+            f"{100 * unseen:.3g} % of it lies at lengths that fewer than one walk in a million reaches. "
+            "Use a smaller p_halt.",
+            InfiniteVarianceWarning,
+            stacklevel=4,
+        )
+
+
+def modulation_of(graph: Graph, kernel: Kernel, pair: str, directions: tuple[bool, ...]) -> Modulated:
+    """Return the sequence that a pair weights the walks of a kernel with."""
+    lazy = pair == "lazy"
+    sequence = kernel.coefficients if lazy else kernel.modulation
+    radius = kernel.radius if lazy else kernel.power_radius(0.5)
+    return Modulated(graph, kernel.matrix, directions, sequence, radius, f"The {pair} pair of {kernel}")

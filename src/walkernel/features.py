@@ -9,41 +9,27 @@ is linear in f: sample once, then every kernel, every lengthscale and every lear
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import (
-    MATRICES,
-    Described,
-    distinct,
-    flag,
-    instance,
-    one_of,
-    progress_callback,
-    real_array,
-    refuse,
-    thread_count,
-    whole_number,
-)
-from walkernel._random import check_seed, check_stream
-from walkernel.convergence import check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel._checks import Described, distinct, instance, real_array, refuse
+from walkernel._files import atomic_write
+from walkernel.convergence import check_convergence, check_matrix, modulation_of, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import Deposits, IndependentWalks, Request, concatenate, sample_deposits, walk_table
+from walkernel.walks import Deposits, IndependentWalks, Rows, concatenate, walk_table
 
 FORMAT = "walkernel walks 1"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
-MOST_WALKS = 2**32 - 2
 
 Modulation = Kernel | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
@@ -64,7 +50,7 @@ class Walks:
         As given to ``sample_walks``.
     deposits : Deposits
         ``indptr`` (n + 1,), ``nodes``, ``lengths`` and ``loads``; the deposits of a start node stand
-        walk by walk, and length 0 opens a walk.
+        walk by walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale.
     """
 
     graph: Graph
@@ -81,6 +67,11 @@ class Walks:
     def nodes(self) -> NDArray[Any]:
         """Start nodes by the addressing rule: labels if the graph has them, else ids."""
         return self.graph.names(self.ids)
+
+    @property
+    def scale(self) -> float:
+        """A power of two that loads are divided by at every step; 1 but for the adjacency matrix."""
+        return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose).scale
 
     @property
     def n_steps(self) -> int:
@@ -117,45 +108,33 @@ class Walks:
             known = False
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
-        weighted = self.deposits.loads * self.modulation(kernel_or_f)[self.deposits.lengths] / self.n_walks
-        matrix = self._coalesced(weighted, self.deposits.indptr, self.ids.size)
+        matrix, _ = self._rows(self.modulation(kernel_or_f) / self.n_walks, with_norms=False)
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
     def modulation(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
-        n = 1 + (int(self.deposits.lengths.max()) if self.deposits.lengths.size else 0)
-        if isinstance(kernel_or_f, Kernel):
-            check_matrix("features", kernel_or_f, self.matrix)
-            check_convergence(self.graph, kernel_or_f)
-            f = kernel_or_f.modulation(n)
-            radius = kernel_or_f.power_radius(0.5)
-            warn_of_infinite_variance(self.graph, self.sampler, self.matrix, radius, str(kernel_or_f))
-            return f
-        values = kernel_or_f(np.arange(n)) if callable(kernel_or_f) else kernel_or_f
-        f = real_array("features", "f", values, ndim=1)
-        if callable(kernel_or_f) and f.size != n:
-            refuse("features", "f", f"one value for each of {n} lengths", f)
-        result = np.zeros(n)
-        result[: min(n, f.size)] = f[:n]
-        return result
+        longest = int(self.deposits.lengths.max()) if self.deposits.lengths.size else 0
+        return modulation_values(
+            self.graph, kernel_or_f, self.sampler, self.matrix, longest + 1, self.transpose
+        )
 
     def squared_walk_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return Σₖ ‖φ_i^(k)‖² over the single walks k of each start node i, shape (len(nodes),)."""
-        weighted = self.deposits.loads * self.modulation(kernel_or_f)[self.deposits.lengths]
-        opens = np.append(np.flatnonzero(self.deposits.lengths == 0), self.deposits.lengths.size)
-        single = self._coalesced(weighted, opens, self.ids.size * self.n_walks)
-        norms = np.asarray(single.multiply(single).sum(axis=1))
-        return norms.reshape(self.ids.size, self.n_walks).sum(axis=1)
+        return self._rows(self.modulation(kernel_or_f), with_norms=True)[1]
 
-    def _coalesced(
-        self, values: NDArray[np.float64], indptr: NDArray[np.int64], n_rows: int
-    ) -> scipy.sparse.csr_array:
-        """Return the deposits as a CSR matrix with one entry for each node that a row reached."""
-        shape = (n_rows, self.graph.n_nodes)
-        matrix = scipy.sparse.csr_array((values, self.deposits.nodes.copy(), indptr.copy()), shape=shape)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        return matrix
+    def _rows(self, f: NDArray[np.float64], *, with_norms: bool) -> tuple[Any, NDArray[np.float64]]:
+        """Return the features for f, values not divided by n_walks, and the squared norms of single walks."""
+        from walkernel.walks._coalesce import coalesce
+
+        record, n_rows = self.deposits, self.ids.size
+        opens = np.append(np.flatnonzero(record.lengths == 0), record.lengths.size)
+        lengths = (np.diff(opens) - 1).astype(np.int32)
+        values = record.loads * f[record.lengths]
+        counts, norms = np.empty(n_rows, dtype=np.int64), np.zeros(n_rows)
+        indices, data = np.empty_like(record.nodes), np.empty_like(values)
+        n = coalesce(self.n_walks, lengths, record.nodes, values, with_norms, counts, norms, indices, data)
+        rows = Rows(np.concatenate([[0], np.cumsum(counts)]), indices[:n].copy(), data[:n].copy(), norms)
+        return to_csr(rows, self.graph.n_nodes), norms
 
     @staticmethod
     def concatenate(parts: Sequence[Walks]) -> Walks:
@@ -166,10 +145,12 @@ class Walks:
             instance("Walks.concatenate", "parts", part, Walks)
         first = parts[0]
         for part in parts[1:]:
-            for name in ("graph", "n_walks", "sampler", "seed", "stream", "matrix", "transpose"):
+            for name in ("sampler", *SETTINGS):
                 here, there = getattr(first, name), getattr(part, name)
-                if here is not there and (name == "graph" or here != there):
+                if here != there:
                     refuse("Walks.concatenate", name, f"the same in all parts ({here!r})", there)
+            if first.graph is not part.graph and _identity(first.graph) != _identity(part.graph):
+                refuse("Walks.concatenate", "graph", "the same in all parts", part.graph)
         ids = np.concatenate([part.ids for part in parts])
         distinct("Walks.concatenate", "nodes", ids, first.graph.names)
         return replace(first, ids=ids, deposits=concatenate([part.deposits for part in parts]))
@@ -178,20 +159,13 @@ class Walks:
         """Write the walks to an ``.npz`` file; the graph is not written, only its fingerprint."""
         about = {
             "format": FORMAT,
-            "graph": self.graph.fingerprint,
+            "graph": _identity(self.graph),
             "sampler": asdict(self.sampler),
             **{name: getattr(self, name) for name in SETTINGS},
         }
         arrays = {"about": np.array(json.dumps(about)), "ids": self.ids, **self.deposits._asdict()}
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with atomic_write(path) as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
     @staticmethod
     def load(path: str | os.PathLike[str], graph: Graph) -> Walks:
@@ -209,72 +183,57 @@ class Walks:
             )
         if about.get("format") != FORMAT or not {"graph", "sampler", *SETTINGS} <= about.keys():
             refuse("Walks.load", "path", f"of format {FORMAT!r}", about.get("format"))
-        if about["graph"] != graph.fingerprint:
+        if about["graph"] != _identity(graph):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
         return Walks(graph, ids, sampler=IndependentWalks(**about["sampler"]), deposits=deposits, **settings)
 
 
-def sample_walks(
+def _identity(graph: Graph) -> str:
+    """Return a digest of a graph's matrix and labels."""
+    names = "" if graph.labels is None else repr(graph.labels)
+    return graph.fingerprint + hashlib.blake2b(names.encode(), digest_size=8).hexdigest()
+
+
+def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
+    """Return rows as a SciPy array without exact zeros; its indices are in the order of first visits."""
+    shape = (rows.indptr.size - 1, n_columns)
+    matrix = scipy.sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+    matrix.has_canonical_format = False
+    if not rows.data.all():
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def modulation_values(
     graph: Graph,
-    n_walks: int,
-    *,
-    sampler: IndependentWalks | None = None,
-    seed: int = 0,
-    stream: int = 0,
-    nodes: Any = None,
-    matrix: str = "normalized",
-    transpose: bool = False,
-    n_threads: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
-) -> Walks:
-    """Sample random walks; they depend on the graph, the sampler and the seed, and on no kernel.
+    kernel_or_f: Modulation,
+    sampler: IndependentWalks,
+    matrix: str,
+    length: int,
+    transpose: bool,
+) -> NDArray[np.float64]:
+    """Return f(0) … f(length − 1) of a kernel (checked against graph and sampler), an array or a callable.
 
-    The same seed gives the same walks for any number of threads, any choice and order of nodes and
-    on any machine, and 32 walks begin with the same 16.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    n_walks : int
-        Walks from each node.
-    sampler : IndependentWalks, optional
-        How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given.
-    seed, stream : int
-        Key of the randomness, 64 and 16 bits; different streams are independent.
-    nodes : list of nodes, optional
-        Start nodes, by the addressing rule; all nodes if not given.
-    matrix : {"normalized", "adjacency", "combinatorial"}
-        The matrix M whose entries the loads multiply.
-    transpose : bool
-        Walk Mᵀ, against the direction of the edges: the right-hand side of a directed kernel.
-    n_threads : int, optional
-        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
-    progress : callable, optional
-        Called with (nodes done, nodes in all) after each block of nodes.
-
-    Examples
-    --------
-    >>> import walkernel as wk
-    >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
-    >>> walks = wk.sample_walks(graph, n_walks=100, nodes=["d", "a"])
-    >>> walks.features(wk.Diffusion(sigma=1.0)).shape
-    (2, 4)
+    They are given for the loads of the walk table, which are those of M / scale: f(k) · scaleᵏ.
     """
-    owner = "sample_walks"
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
-    sampler = IndependentWalks() if sampler is None else sampler
-    instance(owner, "sampler", sampler, IndependentWalks)
-    seed, stream = check_seed(owner, seed), check_stream(owner, stream)
-    one_of(owner, "matrix", matrix, MATRICES)
-    flag(owner, "transpose", transpose)
-    ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    distinct(owner, "nodes", ids, graph.names)
-    table = walk_table(graph, matrix, sampler.transition, transpose)
-    request = Request(table, sampler.thresholds(), n_walks, seed, stream)
-    deposits = sample_deposits(
-        request, ids, thread_count(owner, n_threads), progress_callback(owner, progress)
-    )
-    return Walks(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose), deposits)
+    scale = walk_table(graph, matrix, sampler.transition, transpose).scale
+    if isinstance(kernel_or_f, Kernel):
+        check_matrix("features", kernel_or_f, matrix)
+        check_convergence(graph, kernel_or_f)
+        f = scaled_sequence(kernel_or_f, scale).modulation(length)
+        warn_of_infinite_variance(modulation_of(graph, kernel_or_f, "symmetric", (transpose,)), sampler)
+        return f
+    values = kernel_or_f(np.arange(length)) if callable(kernel_or_f) else kernel_or_f
+    f = real_array("features", "f", values, ndim=1)
+    if callable(kernel_or_f) and f.size != length:
+        refuse("features", "f", f"one value for each of {length} lengths", f)
+    result = np.zeros(length)
+    result[: min(length, f.size)] = f[:length]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(result == 0, 0.0, result * scale ** np.arange(length))
+
+
+def scaled_sequence(kernel: Kernel, scale: float) -> Kernel:
+    """Return the kernel as a function of M / scale."""
+    return kernel if scale == 1.0 else kernel.scaled(scale)

@@ -15,6 +15,7 @@ and L always means I − M. Rows of nodes without edges are zero in the first tw
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from walkernel._assembly import (
     read_weights,
 )
 from walkernel._checks import MATRICES, Described, flag, one_of, refuse, whole_number
+from walkernel._files import write_graph
 from walkernel._labels import Labels, fill_objects, find_ids
 
 T = TypeVar("T")
@@ -116,13 +118,8 @@ class Graph:
             size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1, MOST_NODES)
             size = check_ids(owner, ends, size)
         elif n_nodes is not None:
-            refuse(
-                owner,
-                "n_nodes",
-                "None for a graph with labels",
-                n_nodes,
-                "Isolated nodes with labels come in through Graph.from_networkx.",
-            )
+            remedy = "Isolated nodes with labels come in through Graph.from_networkx."
+            refuse(owner, "n_nodes", "None for a graph with labels", n_nodes, remedy)
         else:
             size = len(labels)
         _check_not_empty(owner, size, "Pass n_nodes= or edges.")
@@ -214,12 +211,6 @@ class Graph:
         """Labels in the order of the ids, or None for a graph whose nodes are ids."""
         return None if self._labels is None else self._labels.values
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether any weight is negative."""
-        weights = self.weights
-        return weights is not None and self.derived("signed", lambda: bool(np.any(weights < 0)))
-
     def __repr__(self) -> str:
         words = [
             f"n_nodes={self.n_nodes}",
@@ -248,18 +239,19 @@ class Graph:
 
     def names(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Return nodes as users know them: labels, in an object array, or the ids themselves."""
-        return (
-            ids
-            if self._labels is None
-            else fill_objects([self._labels.values[i] for i in ids.flat], ids.shape)
-        )
+        if self._labels is None:
+            return ids
+        return fill_objects([self._labels.values[i] for i in ids.flat], ids.shape)
 
     # derived data ---------------------------------------------------------------------------------
 
     def derived(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return what ``build`` makes of this graph, built at the first call and kept."""
         if key not in self._derived:
-            self._derived[key] = build()
+            value = build()
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            self._derived[key] = value
         return self._derived[key]  # type: ignore[no-any-return]
 
     def row_indices(self) -> NDArray[np.int64]:
@@ -277,10 +269,8 @@ class Graph:
     def _row_sums(self) -> NDArray[np.float64]:
         if self.weights is None:
             return np.diff(self.indptr).astype(np.float64)
-        magnitudes = scipy.sparse.csr_array(
-            (np.abs(self.weights), self.indices, self.indptr), shape=self._shape
-        )
-        return np.asarray(magnitudes.sum(axis=1))
+        entries = (np.abs(self.weights), self.indices, self.indptr)
+        return np.asarray(scipy.sparse.csr_array(entries, shape=self._shape).sum(axis=1))
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -291,13 +281,15 @@ class Graph:
         return self if not self.directed else self.derived("reversed", self._reverse)
 
     def _reverse(self) -> Graph:
-        turned = self.to_scipy().T.tocsr()
-        turned.sort_indices()
-        weights = None if self.weights is None else turned.data
-        arrays = Arrays(turned.indptr.astype(np.int64), turned.indices.astype(self.indices.dtype), weights)
-        graph = Graph(arrays, True, self._labels)
+        graph = self._like(self.to_scipy().T.tocsr(), self._labels)
         graph._derived["reversed"] = self
         return graph
+
+    def _like(self, matrix: scipy.sparse.csr_array, labels: Labels | None) -> Graph:
+        matrix.sort_indices()
+        weights = None if self.weights is None else matrix.data
+        arrays = Arrays(matrix.indptr.astype(np.int64), matrix.indices.astype(self.indices.dtype), weights)
+        return Graph(arrays, self.directed, labels)
 
     def largest_component(self) -> Graph:
         """Return the largest (weakly) connected part; its nodes keep their names.
@@ -308,11 +300,8 @@ class Graph:
         kept = np.flatnonzero(part == np.argmax(np.bincount(part)))
         if kept.size == self.n_nodes:
             return self
-        sub = self.to_scipy()[kept][:, kept].tocsr()
-        sub.sort_indices()
-        weights = None if self.weights is None else sub.data
-        arrays = Arrays(sub.indptr.astype(np.int64), sub.indices.astype(self.indices.dtype), weights)
-        return Graph(arrays, self.directed, Labels(kept) if self._labels is None else self._labels.take(kept))
+        labels = Labels(kept) if self._labels is None else self._labels.take(kept)
+        return self._like(self.to_scipy()[kept][:, kept].tocsr(), labels)
 
     def to_scipy(self, matrix: str = "adjacency") -> scipy.sparse.csr_array:
         """Return M as a SciPy array of float64.
@@ -353,6 +342,13 @@ class Graph:
             triples = zip(rows, columns, self.weights.tolist(), strict=True)
             G.add_weighted_edges_from((names[i], names[j], w) for i, j, w in triples)
         return G
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to a ``.npz`` file that ``load_graph`` reads; labels must be text or integers.
+
+        The file appears only when it is complete, and holds plain arrays: no pickle.
+        """
+        write_graph("Graph.save", path, *self.__getstate__())
 
     @property
     def fingerprint(self) -> str:

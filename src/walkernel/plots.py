@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from walkernel._files import atomic_write
 
 if TYPE_CHECKING:
     from walkernel.experiments.demo import ErrorCurve
@@ -68,13 +68,6 @@ def save_error_curves(curves: Sequence[ErrorCurve], title: str, path: Path) -> N
 
 
 def _save(figure: Any, path: Path) -> None:
-    """Write the picture to a temporary file and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    os.close(handle)
-    try:
-        figure.savefig(temporary, format="png", dpi=150)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=150)

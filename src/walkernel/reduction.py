@@ -59,8 +59,9 @@ def johnson_lindenstrauss(
 ) -> NDArray[np.float64]:
     """Project the features to dense ones by a Gaussian matrix, ΦG with G_ij ~ N(0, 1/n_components).
 
-    The error is additive, about ‖K‖_F / √n_components: 4.6 times K itself for exp(−L) on a sparse
-    graph, but a tenth of it for exp(−20L). It pays for smooth kernels with many correlated rows only.
+    The error is additive: its expected squared Frobenius norm is (tr(K)² + ‖K‖²_F) / n_components, many
+    times K itself where K is close to a multiple of the identity (short lengthscales). It pays for smooth
+    kernels only, whose eigenvalues fall fast, so that the trace is not much larger than ‖K‖_F.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: i
 
 
 def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_samples: int) -> float:
-    """Return Theorem 2.3's bound √(Σᵢ αᵢ^(M) ρᵢ / m) on the empirical Rademacher complexity.
+    """Return Theorem 2.3's bound √(Σᵢ αᵢ^(M) ρⁱ / m) on the empirical Rademacher complexity.
 
     Parameters
     ----------

@@ -296,7 +296,7 @@ CASES = [
     ("margin-zero", lambda: margin_loss([1], [1], 0), VALUE, "margin; greater than 0; got 0"),
     ("bound-delta", lambda: generalization_bound([1], [1], margin=1, complexity=1, delta=2), VALUE,
      "delta; less than 1; 2"),
-    ("dataset", lambda: wk.load_dataset("cora"), VALUE, "load_dataset; name; 'karate'; 'cora'"),
+    ("dataset", lambda: wk.load_dataset("core"), VALUE, "load_dataset; name; 'karate'; 'cora'; 'core'"),
 ]
 # fmt: on
 

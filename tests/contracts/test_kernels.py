@@ -176,3 +176,60 @@ def test_tiny_first_coefficients_do_not_underflow():
 
 def test_two_kernels_of_one_class_do_not_share_memory():
     assert not np.allclose(Resolvent(0.5).modulation(4), Resolvent(0.25).modulation(4))
+
+
+def test_coefficients_of_any_length():
+    """Lengths beyond the largest transform of the search, which are no powers of two."""
+    kernel = wk.PowerSeries.from_function(np.exp)
+    assert np.allclose(kernel.coefficients(32769)[:3], [1, 1, 0.5])
+    assert wk.Diffusion(0.01).scaled(2e4).coefficients(100)[:3] == pytest.approx([1, 1, 0.5], rel=1e-3)
+
+
+def test_integer_parameters_are_real_numbers():
+    for sigma in np.arange(1, 4):
+        assert wk.RegularizedLaplacian(sigma=sigma).radius == 1 + 1 / float(sigma) ** 2
+    assert wk.Diffusion(sigma=np.int8(12)).coefficients(3)[0] == pytest.approx(np.exp(-72))
+    assert type(wk.Matern(2, 1).nu) is float
+
+
+def test_products_of_equal_factors_have_their_factor_for_a_root():
+    square = wk.InverseCosine() * wk.InverseCosine()
+    assert math.isinf(square.power_radius(0.5))
+    assert np.allclose(square.modulation(9), wk.InverseCosine().coefficients(9))
+    negative = wk.PowerSeries([-1.0, 0.5])
+    assert np.allclose((negative * negative).coefficients(3), [1, -1, 0.25])
+    assert (negative * negative).has_root()
+
+
+def test_extreme_parameters_neither_overflow_nor_vanish():
+    assert wk.RegularizedLaplacian(d=1100, sigma=1.0).coefficients(2500).sum() == pytest.approx(1, abs=1e-6)
+    assert wk.RegularizedLaplacian(d=60, sigma=1000.0).modulation(50).max() > 0
+    listed = wk.PowerSeries(wk.Diffusion(1.0).coefficients(160))
+    assert wk.estimate_kernel(graphs.karate(), listed, 8).shape == (34, 34)
+
+
+def test_functions_in_large_units_and_with_holes():
+    assert math.isinf(wk.PowerSeries.from_function(lambda x: np.exp(1e3 * x), matrix="adjacency").radius)
+    hole = wk.PowerSeries.from_function(lambda x: np.expm1(x) / x)
+    assert hole.spectrum([0.0, 1.0]) == pytest.approx([1, math.e - 1])
+    graph = wk.Graph.from_edges([(0, 1), (1, 2)], n_nodes=4)
+    assert np.isfinite(wk.exact_kernel(graph, hole)).all()
+
+
+def test_semidefiniteness_on_adjacency_matrices_needs_an_interval():
+    kernel = wk.PowerSeries([1, 0.5], matrix="adjacency")
+    with pytest.raises(ValueError, match="interval"):
+        kernel.is_positive_semidefinite()
+    assert not kernel.is_positive_semidefinite((-3.0, 3.0))
+    assert kernel.is_positive_semidefinite((-2.0, 2.0))
+
+
+def test_radius_is_found_once():
+    kernel = Resolvent(0.9)
+    calls = []
+    object.__setattr__(kernel, "spectrum", lambda x: calls.append(1) or 1 / (1 - 0.9 * np.asarray(x)))
+    first = kernel.radius
+    count = len(calls)
+    assert count > 0
+    assert kernel.radius == first
+    assert len(calls) == count

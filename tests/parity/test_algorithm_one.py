@@ -63,7 +63,7 @@ def assert_same(walks, A, M, transition):
         )  # fmt: skip
         found = split_walks(walks, start)
         assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]
-        loads = [d[2] for walk in found for d in walk]
+        loads = [d[2] * walks.scale ** d[1] for walk in found for d in walk]
         assert np.allclose(loads, [d[2] for walk in expected for d in walk], rtol=1e-12, atol=0)
 
 

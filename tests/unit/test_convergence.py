@@ -11,7 +11,7 @@ import walkernel as wk
 from walkernel.convergence import (
     adjacency_bound,
     default_sampler,
-    largest_p_halt,
+    modulation_of,
     second_moment_radius,
     spectral_bound,
     spectral_radius,
@@ -54,18 +54,49 @@ def test_second_moments_by_hand(matrix, transition):
     P = weights / weights.sum(axis=1, keepdims=True)
     Q = np.divide(M**2, P, out=np.zeros_like(M), where=P > 0)
     true = max(abs(np.linalg.eigvals(Q)))
-    found = second_moment_radius(graph, wk.IndependentWalks(transition=transition), matrix)
+    found = second_moment_radius(graph, transition, matrix)
     assert true * (1 - 1e-9) <= found <= true * 1.01
+
+
+def modulated(kernel, pair="symmetric", graph=None):
+    return modulation_of(graph or graphs.karate(), kernel, pair, (False,))
 
 
 def test_variance_limits_of_the_paper():
     """c²/(1−p) at p = .5, c = .8 is 1.28: no finite variance; at p = .3 it is .91."""
+    assert modulated(wk.RegularizedLaplacian(2, 2.0)).largest_p_halt() == pytest.approx(1 - 0.8**2)
+    assert modulated(wk.InverseCosine()).largest_p_halt() == pytest.approx(0.0)
+    assert modulated(wk.InverseCosine(), "lazy").largest_p_halt() == 1.0
+
+
+def test_default_walks_are_as_long_as_the_kernel_is_wide():
+    assert default_sampler(modulated(wk.Diffusion(1.0))).p_halt == 0.1
+    assert default_sampler(modulated(wk.Diffusion(20.0))).p_halt == pytest.approx(1 / 100, rel=0.3)
+    assert default_sampler(modulated(wk.RegularizedLaplacian(1, 10.0))).p_halt == pytest.approx(0.01, rel=0.4)
+
+
+@pytest.mark.parametrize("kernel", [wk.Diffusion(20.0), wk.Diffusion(60.0)])
+def test_wide_kernels_are_estimated_and_short_walks_are_said(kernel):
+    """Where hardly a walk is as long as f is wide, K̂ is 0 in almost every sample: that must not be silent."""
     graph = graphs.karate()
-    kernel = wk.RegularizedLaplacian(2, 2.0)
-    limit = largest_p_halt(graph, wk.IndependentWalks(), "normalized", kernel.power_radius(0.5))
-    assert limit == pytest.approx(1 - 0.8**2)
-    assert default_sampler(graph, "normalized", kernel.power_radius(0.5)).p_halt == 0.1
-    assert default_sampler(graph, "normalized", wk.RegularizedLaplacian(1, 10.0).radius).p_halt < 0.01
+    if kernel.sigma < 50:
+        K, exact = wk.estimate_kernel(graph, kernel, 512), wk.exact_kernel(graph, kernel)
+        assert np.linalg.norm(K.to_dense() - exact) < 0.3 * np.linalg.norm(exact)
+    with pytest.warns(wk.InfiniteVarianceWarning, match="infinite in practice"):
+        wk.sample_walks(graph, 4).features(kernel)
+    with pytest.warns(wk.InfiniteVarianceWarning, match="infinite in practice"):
+        wk.estimate_kernel(graph, kernel, 4, sampler=wk.IndependentWalks(0.2))
+
+
+def test_each_direction_is_judged_by_its_own_walks():
+    """Edges into one hub: with the edges the variance is tame, against them it is not."""
+    n = 200
+    edges = [(i, 0) for i in range(1, n)] + [(0, 1)] + [(i, i % (n - 1) + 1) for i in range(1, n)]
+    graph = wk.Graph.from_edges(edges, directed=True)
+    kernel = wk.RegularizedLaplacian(1, 1.0, matrix="combinatorial")
+    assert second_moment_radius(graph, "weights", "combinatorial", (False,)) == pytest.approx(1.0, rel=0.01)
+    assert second_moment_radius(graph, "weights", "combinatorial", (True,)) > 10
+    assert wk.estimate_kernel(graph, kernel, 4).pair == "lazy"
 
 
 def test_divergence_on_normalized_matrices():

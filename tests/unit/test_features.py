@@ -63,10 +63,15 @@ def test_a_short_array_is_zero_beyond_its_end():
     assert walks.features([1.0]).nnz == 34
 
 
-def test_features_are_sorted_and_without_duplicates():
+def test_features_have_one_entry_for_each_node_reached():
     features = wk.sample_walks(graphs.karate(), 50).features(wk.Diffusion())
-    assert features.has_canonical_format
-    assert features.shape == (34, 34)
+    for row in range(34):
+        columns = features.indices[features.indptr[row] : features.indptr[row + 1]]
+        assert len(set(columns.tolist())) == columns.size
+    copy = features.copy()
+    copy.sum_duplicates()
+    assert copy.nnz == features.nnz
+    assert np.array_equal(copy.toarray(), features.toarray())
 
 
 def test_save_and_load(tmp_path):
@@ -84,7 +89,8 @@ def test_save_and_load(tmp_path):
 
 
 def test_progress_counts_nodes(monkeypatch):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 40)
+    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 20)
+    monkeypatch.setattr(_sampling, "TASK_WALKS", 40)
     calls = []
     wk.sample_walks(graphs.karate(), 10, n_threads=2, progress=lambda *state: calls.append(state))
     assert [total for _, total in calls] == [34] * len(calls)
@@ -96,6 +102,7 @@ def test_progress_counts_nodes(monkeypatch):
 
 def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
     monkeypatch.setattr(_sampling, "BLOCK_WALKS", 10)
+    monkeypatch.setattr(_sampling, "TASK_WALKS", 10)
     calls = []
 
     def stop(done, total):
@@ -108,34 +115,122 @@ def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
 
 
 def test_threads_from_the_environment(monkeypatch):
-    expected = wk.sample_walks(graphs.karate(), 4).features(wk.Diffusion()).data
+    from concurrent import futures
+
+    counts = []
+
+    class Counting(futures.ThreadPoolExecutor):
+        def __init__(self, max_workers):
+            counts.append(max_workers)
+            super().__init__(max_workers)
+
+    monkeypatch.setattr(_sampling, "ThreadPoolExecutor", Counting)
+    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 8)
+    monkeypatch.setattr(_sampling, "TASK_WALKS", 8)
     monkeypatch.setenv("WALKERNEL_NUM_THREADS", "3")
-    assert np.array_equal(wk.sample_walks(graphs.karate(), 4).features(wk.Diffusion()).data, expected)
+    wk.sample_walks(graphs.karate(), 4)
+    wk.sample_walks(graphs.karate(), 4, n_threads=2)
+    assert counts == [3, 2]
 
 
 def test_huge_node_ids_reach_the_counter():
     """Start nodes beyond 32 bits have streams of their own."""
     from oracles import draw64
-    from walkernel.walks._loops import draw
+    from walkernel.walks import _loops
 
-    for start in (5, 2**32 + 5, 2**47 + 5):
-        high, low = draw(3, 1, np.int64(start), np.uint64(9), np.uint64(7), np.uint64(1))
-        assert int(high) << 32 | int(low) == draw64(7 | 1 << 32, 9, start, 1, 3)
+    walkers = _loops.make_walkers(3)
+    key = _loops.Key(np.uint64(9), np.uint64(7), np.uint64(1))
+    starts = (5, 2**32 + 5, 2**47 + 5)
+    for j, start in enumerate(starts):
+        _loops.set_counters(j, 1, np.int64(start), walkers, key)
+    _loops.fill_words(1, 3, walkers, key)
+    for j, start in enumerate(starts):
+        assert int(walkers.even[j]) == draw64(7 | 1 << 32, 9, start, 1, 2)
+        assert int(walkers.odd[j]) == draw64(7 | 1 << 32, 9, start, 1, 3)
 
 
-def test_weighted_choice_at_the_edges_of_the_table():
-    from walkernel.walks._loops import choose
+def one_step(degree, words, alias=None):
+    """Where walkers on a node of that degree go, its entries being numbered from 0."""
+    from walkernel.walks import _loops
 
-    cdf = np.array([2**62, 2**63, 2**64 - 2048], dtype=np.uint64)
-    for word, expected in ((0, 0), (2**62 - 1, 0), (2**62, 1), (2**63, 2), (2**64 - 1, 2)):
-        assert choose(np.uint64(word >> 32), np.uint64(word & 0xFFFFFFFF), 0, 3, cdf) == expected
+    walkers = _loops.make_walkers(len(words))
+    walkers.here[:] = 0
+    packed, draws = np.array([degree], dtype=np.uint64), np.array(words, dtype=np.uint64)
+    if alias is None:
+        _loops.step_uniform(len(words), walkers, draws, packed, np.arange(degree, dtype=np.int32))
+    else:
+        _loops.step_alias(len(words), walkers, draws, packed, alias)
+    return walkers.here.tolist()
 
 
 def test_uniform_choice_is_fair_at_large_degrees():
-    from walkernel.walks._loops import choose
+    words = [0, 2**63, 2**64 - 1, 12345678901234567890]
+    for degree in (1, 3, 10**6 + 3):
+        assert one_step(degree, words) == [word * degree >> 64 for word in words]
 
-    empty = np.empty(0, dtype=np.uint64)
-    for degree in (1, 3, 10**6 + 3, 2**31 - 1):
-        for word in (0, 2**63, 2**64 - 1, 12345678901234567890):
-            found = choose(np.uint64(word >> 32), np.uint64(word & 0xFFFFFFFF), 0, degree, empty)
-            assert found == word * degree >> 64
+
+def test_weighted_choice_has_the_right_probabilities():
+    from walkernel.walks._alias import build_alias
+
+    rng = np.random.default_rng(3)
+    for degree in (1, 2, 7, 40):
+        weights = rng.lognormal(0, 2, degree)
+        words = np.empty(2 * degree, dtype=np.uint64)
+        build_alias(np.array([0, degree]), weights, np.arange(degree, dtype=np.uint64), words)
+        shares = np.zeros(degree)
+        for slot in range(degree):
+            kept = int(words[2 * slot]) / 2**64
+            shares[int(words[2 * slot + 1]) & 0xFFFFFFFF] += kept / degree
+            shares[int(words[2 * slot + 1]) >> 32] += (1 - kept) / degree
+        assert np.allclose(shares, weights / weights.sum(), rtol=1e-12, atol=0)
+        draws = rng.integers(0, 2**64 - 1, 2000, dtype=np.uint64)
+        found = np.bincount(one_step(degree, draws, words), minlength=degree) / 2000
+        assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / 2000)
+
+
+def test_direct_features_equal_those_of_the_record():
+    for kind in graphs.KINDS:
+        graph = graphs.KINDS[kind]()
+        direct = wk.sample_features(graph, wk.Diffusion(1.5), 9, seed=6, nodes=[3, 8, 1])
+        record = wk.sample_walks(graph, 9, seed=6, nodes=[3, 8, 1]).features(wk.Diffusion(1.5))
+        assert np.allclose(direct.toarray(), record.toarray(), rtol=1e-13)
+        assert np.array_equal(direct.indices, record.indices)
+
+
+def test_long_walks_that_return_have_the_right_norms():
+    graph = wk.Graph.from_edges([(0, 1), (1, 2)])
+    walks = wk.sample_walks(graph, 6, sampler=wk.IndependentWalks(0.02), seed=1)
+    assert walks.deposits.lengths.max() > 60
+    record, f = walks.deposits, np.ones(1000)
+    walk = np.cumsum(record.lengths == 0) - 1
+    single = np.zeros((18, 3))
+    np.add.at(single, (walk, record.nodes), record.loads)
+    assert np.allclose(walks.squared_walk_norms(f), (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
+
+
+def test_room_for_deposits_grows_when_it_is_too_small(monkeypatch):
+    expected = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)
+    monkeypatch.setattr(_sampling.Request, "expected_deposits", lambda self, n_walks: 20)
+    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 100)
+    monkeypatch.setattr(_sampling, "TASK_WALKS", 300)
+    found = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)
+    assert np.array_equal(found.toarray(), expected.toarray())
+
+
+def test_walks_of_equal_graphs_join_and_of_others_do_not():
+    import pickle
+
+    graph = graphs.karate()
+    a, b = (wk.sample_walks(graph, 3, nodes=nodes) for nodes in ([0, 1], [2]))
+    joined = wk.Walks.concatenate([a, pickle.loads(pickle.dumps(b))])
+    assert joined.nodes.tolist() == [0, 1, 2]
+    other = wk.sample_walks(graphs.unweighted(), 3, nodes=[2])
+    with pytest.raises(ValueError, match="graph must be the same"):
+        wk.Walks.concatenate([a, other])
+
+
+def test_saved_walks_know_the_labels_of_their_graph(tmp_path):
+    abc, xyz = (wk.Graph.from_edges([(u, v), (v, w)]) for u, v, w in ("abc", "xyz"))
+    wk.sample_walks(abc, 3).save(tmp_path / "walks.npz")
+    with pytest.raises(ValueError, match="the graph these walks were sampled on"):
+        wk.Walks.load(tmp_path / "walks.npz", xyz)

@@ -34,6 +34,11 @@ class Sum(Kernel):
         """The smaller radius of convergence."""
         return min(self.left.radius, self.right.radius)
 
+    @property
+    def degree(self) -> float:
+        """The larger degree."""
+        return max(self.left.degree, self.right.degree)
+
 
 @dataclass(frozen=True, repr=False)
 class Product(ClosedForm):
@@ -43,16 +48,25 @@ class Product(ClosedForm):
     right: Kernel
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return the convolution of the factors' powers."""
+        """Return the convolution of the factors' powers; a square has its factor for a root."""
+        if exponent != 1.0 and self.left == self.right:
+            return self.left.power(2 * exponent, length)
         return convolve(self.left.power(exponent, length), self.right.power(exponent, length), length)
 
     def has_root(self) -> bool:
-        """Tell whether both factors have one."""
-        return self.left.has_root() and self.right.has_root()
+        """Tell whether both factors have one, or α₀ of the product is positive anyway."""
+        return (self.left.has_root() and self.right.has_root()) or super().has_root()
 
     def power_radius(self, exponent: float) -> float:
         """Return the smaller of the factors' radii."""
+        if exponent != 1.0 and self.left == self.right:
+            return self.left.power_radius(2 * exponent)
         return min(self.left.power_radius(exponent), self.right.power_radius(exponent))
+
+    @property
+    def degree(self) -> float:
+        """The sum of the degrees."""
+        return self.left.degree + self.right.degree
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return K₁(λ) K₂(λ)."""
@@ -68,7 +82,7 @@ class Multiple(ClosedForm):
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return c^g times the kernel's power."""
-        if self.factor < 0 and not float(exponent).is_integer():
+        if self.factor <= 0 and exponent != 1.0:
             refuse("Multiple", "factor", "positive for a root", self.factor, "Use pair='lazy'.")
         return float(self.factor**exponent) * self.kernel.power(exponent, length)
 
@@ -79,6 +93,11 @@ class Multiple(ClosedForm):
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's own radius."""
         return self.kernel.power_radius(exponent)
+
+    @property
+    def degree(self) -> float:
+        """The kernel's own degree."""
+        return self.kernel.degree
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return c·K(λ)."""
@@ -94,8 +113,10 @@ class Scaled(ClosedForm):
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return βᵏ times the kernel's k-th term."""
-        with np.errstate(under="ignore"):
-            return self.kernel.power(exponent, length) * float(self.beta) ** np.arange(length)
+        terms = self.kernel.power(exponent, length)
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            scaled = terms * float(self.beta) ** np.arange(length)
+        return np.where(terms == 0, 0.0, scaled)
 
     def has_root(self) -> bool:
         """Tell whether the kernel has one: α₀ is the same."""
@@ -104,6 +125,11 @@ class Scaled(ClosedForm):
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's radius over |β|."""
         return self.kernel.power_radius(exponent) / abs(self.beta) if self.beta else math.inf
+
+    @property
+    def degree(self) -> float:
+        """The kernel's own degree."""
+        return self.kernel.degree
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return K(βλ)."""

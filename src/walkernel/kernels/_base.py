@@ -7,6 +7,7 @@ for its powers K^g gives ``power`` and ``power_radius`` instead (``ClosedForm``)
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -75,19 +76,30 @@ class Kernel(ABC):
     @property
     def radius(self) -> float:
         """Radius of convergence of Σ αₖ zᵏ (a lower bound where it is found numerically)."""
-        return sequences.analytic_radius(self.spectrum)
+        return self._remembered("analytic", lambda: sequences.analytic_radius(self.spectrum))
+
+    @property
+    def degree(self) -> float:
+        """Degree of a polynomial kernel, infinity for a series."""
+        return math.inf
 
     def power_radius(self, exponent: float) -> float:
         """Radius of convergence of the series of K(z)^exponent: up to the first singularity or zero."""
         if exponent == 1.0:
             return self.radius
-        return self._remembered("radius", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
+        return self._remembered("zero-free", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
 
-    def is_positive_semidefinite(self, interval: tuple[float, float] = (-1.0, 1.0)) -> bool:
+    def is_positive_semidefinite(self, interval: tuple[float, float] | None = None) -> bool:
         """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
 
-        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph.
+        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph, and is the
+        default for them; eigenvalues of adjacency matrices have no such bound.
         """
+        if interval is None:
+            if self.matrix == "adjacency":
+                remedy = "Give the range of the graph's eigenvalues."
+                refuse("is_positive_semidefinite", "interval", "given for an adjacency matrix", None, remedy)
+            interval = (-1.0, 1.0)
         if np.shape(interval) != (2,):
             refuse("is_positive_semidefinite", "interval", "a pair of numbers", interval)
         low, high = (real_number("is_positive_semidefinite", "interval", end) for end in interval)

@@ -17,11 +17,17 @@ from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._base import ClosedForm, geometric_product
 
 
-def _squarable(owner: str, parameter: str, value: float) -> None:
-    """Refuse a lengthscale whose square is not a positive, finite number."""
+def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
+    """Set a parameter of a frozen kernel to its checked value."""
+    object.__setattr__(kernel, parameter, value)
+
+
+def _lengthscale(owner: str, parameter: str, value: float) -> float:
+    """Return a lengthscale whose square is a positive, finite number."""
     number = real_number(owner, parameter, value, above=0)
     if not 1e-100 < number < 1e100:
         refuse(owner, parameter, "between 1e-100 and 1e100", value)
+    return number
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +45,7 @@ class Diffusion(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _squarable("Diffusion", "sigma", self.sigma)
+        _store(self, "sigma", _lengthscale("Diffusion", "sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return e^-s sᵏ/k! with s = t·exponent, through logarithms so that no term underflows early."""
@@ -77,14 +83,20 @@ class RegularizedLaplacian(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real_number("RegularizedLaplacian", "d", self.d, above=0)
-        _squarable("RegularizedLaplacian", "sigma", self.sigma)
+        _store(self, "d", real_number("RegularizedLaplacian", "d", self.d, above=0))
+        _store(self, "sigma", _lengthscale("RegularizedLaplacian", "sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
+        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²), through logarithms."""
         s, k = self.d * exponent, np.arange(1, length)
-        first = (1 + self.sigma**2) ** -s
-        return geometric_product(first, (s + k - 1) / k * (self.sigma**2 / (1 + self.sigma**2)))
+        ratios = np.log((s + k - 1) / k) - math.log1p(self.sigma**-2)
+        logs = np.concatenate([[0.0], np.cumsum(ratios)]) - s * math.log1p(self.sigma**2)
+        with np.errstate(under="ignore"):
+            return np.exp(logs)
+
+    def has_root(self) -> bool:
+        """Return True, also where α₀ is too small for a float."""
+        return True
 
     def power_radius(self, exponent: float) -> float:
         """Return 1 + σ^-2, the pole."""
@@ -111,8 +123,8 @@ class Matern(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real_number("Matern", "nu", self.nu, above=0)
-        _squarable("Matern", "kappa", self.kappa)
+        _store(self, "nu", real_number("Matern", "nu", self.nu, above=0))
+        _store(self, "kappa", _lengthscale("Matern", "kappa", self.kappa))
 
     @property
     def _regularized(self) -> RegularizedLaplacian:
@@ -121,6 +133,10 @@ class Matern(ClosedForm):
     @property
     def _scale(self) -> float:
         return float((self.kappa**2 / (2 * self.nu)) ** self.nu)
+
+    def has_root(self) -> bool:
+        """Return True, also where α₀ is too small for a float."""
+        return True
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return the regularised Laplacian's series at ν·exponent, scaled."""
@@ -151,8 +167,8 @@ class PStepRandomWalk(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole_number("PStepRandomWalk", "p", self.p, 1)
-        real_number("PStepRandomWalk", "alpha", self.alpha, minimum=2)
+        _store(self, "p", whole_number("PStepRandomWalk", "p", self.p, 1))
+        _store(self, "alpha", real_number("PStepRandomWalk", "alpha", self.alpha, minimum=2))
         if self.p * math.log(self.alpha) > 700:
             refuse("PStepRandomWalk", "alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
 
@@ -164,6 +180,11 @@ class PStepRandomWalk(ClosedForm):
     def power_radius(self, exponent: float) -> float:
         """Return α − 1, the zero of the kernel, or infinity where the power is a polynomial."""
         return math.inf if float(self.p * exponent).is_integer() else self.alpha - 1.0
+
+    @property
+    def degree(self) -> float:
+        """The number of steps."""
+        return self.p
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return (α − 1 + λ)^p."""
@@ -188,7 +209,8 @@ class InverseCosine(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if real_number("InverseCosine", "scale", self.scale) == 0:
+        _store(self, "scale", real_number("InverseCosine", "scale", self.scale))
+        if self.scale == 0:
             refuse("InverseCosine", "scale", "a number other than 0", self.scale)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:

@@ -125,6 +125,8 @@ def power_on_circle(function: Function, exponent: float, length: int, radius: fl
             floor = (rounding + aliasing) * scale
         better = floor < error
         best[better], error[better] = found[better], floor[better]
+    if np.isinf(error).all():
+        raise ValueError("The function could not be evaluated on any circle about 0: its values overflow.")
     best[~(np.abs(best) > error)] = 0.0
     return best
 
@@ -139,7 +141,7 @@ def zero_free_radius(function: Function, analytic_radius: float) -> float:
     while high > low and not _usable(_on_circle(function, high, 64)):
         high /= 2
     if winding_number(function, high) == 0:
-        return high
+        return math.inf if math.isinf(analytic_radius) else high
     while high > low * (1 + 1e-6):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if winding_number(function, middle) == 0 else (low, middle)
@@ -164,7 +166,8 @@ def analytic_radius(function: Function) -> float:
     """Return a radius, at most LARGEST_RADIUS, within which a function is seen to be analytic.
 
     On a circle inside its domain an analytic function has no negative frequencies, and its positive
-    ones decay; the largest such circle is found by bisection. 0.0 if there is none.
+    ones decay; the largest such circle is found by bisection. 0.0 if there is none, infinity if only
+    overflow ends the search.
     """
     low = next((r for r in (1.0, 0.5, 0.25, 2.0**-6, SMALLEST_RADIUS) if _is_resolved(function, r)), 0.0)
     if low == 0.0:
@@ -172,10 +175,17 @@ def analytic_radius(function: Function) -> float:
     high = 2 * low
     while high <= LARGEST_RADIUS and _is_resolved(function, high):
         low, high = high, 2 * high
+    if high > LARGEST_RADIUS or _overflows(function, high):
+        return math.inf
     while high > low * (1 + 1e-4):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if _is_resolved(function, middle) else (low, middle)
     return low
+
+
+def _overflows(function: Function, radius: float) -> bool:
+    """Tell whether the values are too large on an arc, not just near a pole."""
+    return bool(np.mean(~(np.abs(_on_circle(function, radius, 256)) < 1e300)) > 0.1)
 
 
 def _is_resolved(function: Function, radius: float) -> bool:
@@ -223,7 +233,8 @@ def _power_samples(
     The logarithm must be continuous: between neighbouring points the phase of K may turn by less than π/2.
     """
     n_points = max(1024, 2 ** math.ceil(math.log2(4 * length)))
-    while n_points <= max(MOST_POINTS, 4 * length):
+    limit = max(MOST_POINTS, n_points)
+    while n_points <= limit:
         values = _on_circle(function, radius, n_points)
         if not _usable(values):
             return None

@@ -82,16 +82,20 @@ class PowerSeries(ClosedForm):
 
     def power_radius(self, exponent: float) -> float:
         """Return the smallest root's modulus, or infinity where the power is a polynomial."""
-        terms = np.trim_zeros(np.array(self.terms), "b")
+        terms = np.array(self.terms)
+        terms = np.trim_zeros(np.where(np.abs(terms) < 1e-60 * np.abs(terms).max(), 0.0, terms), "b")
         if exponent == 1.0 or terms.size <= 1:
             return math.inf
-        if terms[0] > 0:
-            tail = sequences.power(terms, exponent, 2 * terms.size)[terms.size :]
-            if not tail.any():
-                return math.inf
         if terms[0] == 0:
             return 0.0
+        if terms[0] > 0 and not sequences.power(terms, exponent, 2 * terms.size)[terms.size :].any():
+            return math.inf
         return float(np.abs(np.roots(terms[::-1])).min())
+
+    @property
+    def degree(self) -> float:
+        """The number of the last coefficient."""
+        return len(self.terms) - 1
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return Σ αₖ λᵏ."""
@@ -137,10 +141,15 @@ class AnalyticFunction(Kernel):
         """Tell whether the series agrees with fn inside the disc, where one function can be the other."""
         if self.radius == 0.0:
             return False
-        points = 0.8 * min(1.0, self.radius) * np.array([-1, -0.5, 0.3, 1, 0.6 + 0.4j])
-        series = np.polynomial.polynomial.polyval(points, self.coefficients(512))
-        values = np.asarray(self.fn(points))
-        return bool(np.abs(series - values).max() <= 1e-10 * np.abs(values).max())
+        terms = self.coefficients(512)
+        for radius in (0.8 * min(1.0, self.radius), 0.01 * min(1.0, self.radius)):
+            points = radius * np.array([-1, -0.5, 0.3, 1, 0.6 + 0.4j])
+            with np.errstate(all="ignore"):
+                values = np.asarray(self.fn(points))
+                error = np.abs(np.polynomial.polynomial.polyval(points, terms) - values).max()
+                if error <= 1e-10 * np.abs(values).max() < math.inf:
+                    return True
+        return False
 
     def __repr__(self) -> str:
         """Show it as it was made."""
@@ -158,8 +167,13 @@ class AnalyticFunction(Kernel):
         return sequences.power_on_circle(self.fn, 1.0, length, self.radius)
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return fn(λ)."""
+        """Return fn(λ); holes such as that of sin(λ)/λ at 0 are filled from the series."""
         points = np.asarray(eigenvalues)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(self.fn(points))
+        with np.errstate(all="ignore"):
+            values = np.atleast_1d(np.asarray(self.fn(points)))
+        holes = ~np.isfinite(values) & (np.abs(np.atleast_1d(points)) < 0.5 * self.radius)
+        if holes.any():
+            filled = np.atleast_1d(points)[holes]
+            values[holes] = np.polynomial.polynomial.polyval(filled, self.coefficients(256))
+        values = values.reshape(points.shape)
         return values if np.iscomplexobj(points) else np.real(values)

@@ -46,6 +46,8 @@ class KernelOperator(LinearOperator):
         super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, ids.size))
         self.graph = graph
         self.ids = ids
+        self.ids.flags.writeable = False
+        self._is_whole = ids.size == graph.n_nodes and bool((ids == np.arange(ids.size)).all())
 
     @abstractmethod
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -177,7 +179,7 @@ class KernelOperator(LinearOperator):
     def _positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
         """Return positions in ``self.nodes`` of nodes given by the addressing rule."""
         ids = self.graph.ids(nodes)
-        if self.shape[0] == self.graph.n_nodes and self._is_identity():
+        if self._is_whole:
             return ids
         order = np.argsort(self.ids)
         position = np.minimum(np.searchsorted(self.ids, ids, sorter=order), self.ids.size - 1)
@@ -193,9 +195,6 @@ class KernelOperator(LinearOperator):
         if positions.ndim > 1:
             refuse(owner, "nodes", "a flat list of nodes", positions)
         return positions
-
-    def _is_identity(self) -> bool:
-        return bool((self.ids == np.arange(self.ids.size)).all())
 
 
 def keep_best(

@@ -14,21 +14,33 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import InfiniteVarianceWarning, instance, one_of, real_number, refuse, whole_number
+from walkernel._checks import (
+    InfiniteVarianceWarning,
+    instance,
+    one_of,
+    progress_callback,
+    real_number,
+    refuse,
+    thread_count,
+    whole_number,
+)
+from walkernel._random import check_seed
 from walkernel.convergence import (
     check_convergence,
     default_sampler,
-    largest_p_halt,
+    modulation_of,
     spectral_radius,
     warn_of_infinite_variance,
 )
-from walkernel.features import MOST_WALKS, Walks, sample_walks
+from walkernel.features import scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
-from walkernel.operators._walk import FeatureOperator, LazyOperator
+from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
+from walkernel.sampling import MOST_WALKS, Sampling, feature_rows
 from walkernel.walks import IndependentWalks
 
 DEFAULT_WALKS = 128
@@ -36,9 +48,14 @@ SMALLEST_USEFUL_P_HALT = 0.01
 """Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
 
 
+DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
+"""Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
+
+
 class _Plan(NamedTuple):
     pair: str
     ensembles: str
+    n_walks: int
     sampler: IndependentWalks
     note: str
 
@@ -110,55 +127,61 @@ def estimate_kernel(
     ids = check_nodes(owner, graph, nodes)
     chosen, note = _choose_pair(graph, kernel, pair, sampler)
     used = _choose_sampler(graph, kernel, chosen, sampler)
-    n_sides = 2 if chosen == "symmetric" and (ensembles == "independent" or graph.directed) else 1
-    n_walks = _count_walks(n_walks, budget, ids.size * n_sides * used.mean_steps)
-    plan = _Plan(chosen, _choose_ensembles(graph, chosen, ensembles, n_walks), used, note)
+    steps = ids.size * used.mean_steps
+    two_sided = chosen == "symmetric" and (ensembles == "independent" or graph.directed)
+    count = _count_walks(n_walks, budget, steps * (2 if two_sided else 1))
+    combined = _choose_ensembles(graph, chosen, ensembles, count)
+    if budget is not None and chosen == "symmetric" and combined == "independent" and not two_sided:
+        count = _count_walks(n_walks, budget, 2 * steps)
+    plan = _Plan(chosen, combined, count, used, note)
+    key = check_seed(owner, seed)
+    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
 
-    def walks(side: int) -> Walks:
-        return sample_walks(
-            graph, n_walks, sampler=used, seed=seed, stream=side, nodes=graph.names(ids),
-            matrix=kernel.matrix, transpose=bool(side), n_threads=n_threads, progress=progress,
-        )  # fmt: skip
+    longest = used.thresholds().size + 1
 
-    return _build(graph, kernel, ids, plan, walks)
+    def sample(side: int, sequence: str, with_norms: bool) -> Any:
+        sampling = Sampling(graph, ids, count, used, key, side, kernel.matrix, bool(side))
+        scaled = scaled_sequence(kernel, sampling.request().table.scale)
+        f = scaled.coefficients(longest) if sequence == "coefficients" else scaled.modulation(longest)
+        return feature_rows(sampling, f, threads, report, with_norms=with_norms)
+
+    return _build(graph, kernel, ids, plan, sample)
 
 
 def _build(
-    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, walks: Callable[[int], Walks]
+    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, sample: Callable[..., Any]
 ) -> KernelOperator:
     """Sample the sides that the plan needs and join them; side 1 walks against the edges."""
     about: dict[str, Any] = {"pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note}
-    longest = plan.sampler.thresholds().size + 1
-    first = walks(0)
+    part = ids.size < graph.n_nodes
     if plan.pair == "lazy":
-        left = first.features(kernel.coefficients(longest))
-        right = sample_identity(graph, ids)
-        return LazyOperator(graph, ids, left, right, **about)
-    f = kernel.modulation(longest)
-    left = first.features(f)
+        sides = [sample(0, "coefficients", False)[0], stay_at_home(ids, graph.n_nodes)]
+        reached, sides = keep_reached(*sides) if part else (None, sides)
+        return LazyOperator(graph, ids, *sides, reached=reached, **about)
+    left, norms = sample(0, "modulation", plan.ensembles == "debiased")
     if plan.ensembles == "independent":
-        return FeatureOperator(graph, ids, left, walks(1).features(f), **about)
-    if plan.ensembles == "shared":
-        return FeatureOperator(graph, ids, left, left, **about)
-    return FeatureOperator(graph, ids, left, left, correction=_diagonal_correction(first, f, left), **about)
+        sides = [left, sample(1, "modulation", False)[0]]
+        return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
+    left = keep_reached(left)[1][0] if part else left
+    if plan.ensembles == "debiased":
+        about["correction"] = _diagonal_correction(plan.n_walks, norms, left)
+    return FeatureOperator(graph, ids, left, left, **about)
 
 
-def _diagonal_correction(walks: Walks, f: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
+def _diagonal_correction(n_walks: int, norms: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
     """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over distinct walks k ≠ l, a U-statistic.
 
-    With m walks and φ_i = (1/m) Σₖ φ_i^(k) that mean is (m²‖φ_i‖² − Σₖ‖φ_i^(k)‖²) / (m(m−1)).
+    With m walks and φ_i = (1/m) Σₖ φ_i^(k) that mean is (m²‖φ_i‖² − Σₖ‖φ_i^(k)‖²) / (m(m−1)); ``norms``
+    are the sums of squares over m².
     """
-    m = walks.n_walks
-    squares = np.asarray(features.multiply(features).sum(axis=1))
-    return np.asarray((m * squares - walks.squared_walk_norms(f) / m) / (m - 1) - squares)
+    squares = np.asarray(features.power(2).sum(axis=1))
+    return np.asarray(n_walks * (squares - norms) / (n_walks - 1) - squares)
 
 
-def sample_identity(graph: Graph, ids: NDArray[np.int64]) -> Any:
-    """Return the features of walks that stay at home: f₂ = δ₀."""
-    import scipy.sparse
-
-    indptr = np.arange(ids.size + 1)
-    return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), indptr), shape=(ids.size, graph.n_nodes))
+def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
+    """Return the features of walks that make no step: f₂ = δ₀."""
+    shape = (ids.size, n_nodes)
+    return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)
 
 
 def _choose_pair(
@@ -171,12 +194,14 @@ def _choose_pair(
         return pair, ""
     if not kernel.has_root():
         return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
-    radius = kernel.power_radius(0.5)
     needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
-    law = sampler or IndependentWalks()
-    if largest_p_halt(graph, law, kernel.matrix, radius) > needed:
+    transition = "weights" if sampler is None else sampler.transition
+    symmetric, lazy = (modulation_of(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
+    if symmetric.largest_p_halt(transition) > needed:
         return "symmetric", ""
-    if largest_p_halt(graph, law, kernel.matrix, kernel.radius) <= needed:
+    radius = symmetric.radius
+    converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
+    if converges and lazy.largest_p_halt(transition) <= needed:
         return "symmetric", ""
     return "lazy", f"the symmetric pair has infinite variance: √K is singular at distance {radius:.3g} from 0"
 
@@ -185,8 +210,13 @@ def _choose_sampler(
     graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
 ) -> IndependentWalks:
     """Return the sampler to use, and warn if it has no finite variance with the pair."""
-    radius = kernel.radius if pair == "lazy" else kernel.power_radius(0.5)
-    if pair == "symmetric" and radius <= spectral_radius(graph, kernel.matrix, below=radius):
+    modulated = modulation_of(graph, kernel, pair, DIRECTIONS[pair])
+    radius = modulated.radius
+    if (
+        pair == "symmetric"
+        and kernel.has_root()
+        and radius <= spectral_radius(graph, kernel.matrix, below=radius)
+    ):
         warnings.warn(
             f"The symmetric pair of {kernel} does not converge on this graph: √K is singular at distance "
             f"{radius:.3g} from 0. Use pair='lazy'.",
@@ -194,9 +224,12 @@ def _choose_sampler(
             stacklevel=4,
         )
         return sampler or IndependentWalks()
-    used = default_sampler(graph, kernel.matrix, radius) if sampler is None else sampler
-    warn_of_infinite_variance(graph, used, kernel.matrix, radius, f"The {pair} pair of {kernel}")
-    return used
+    if pair == "symmetric":
+        kernel.modulation(1)
+    if sampler is None:
+        sampler = default_sampler(modulated)
+    warn_of_infinite_variance(modulated, sampler)
+    return sampler
 
 
 def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int) -> str:

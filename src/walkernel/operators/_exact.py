@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 
 CHUNK = 64
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
@@ -49,17 +52,22 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
 
 
 def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
-    """Sum αₖ Mᵏ until a whole chunk of terms changes nothing."""
+    """Sum αₖ Mᵏ to the degree of a polynomial, or until a whole chunk of terms changes nothing."""
     total, power = np.zeros_like(M), np.eye(len(M))
-    k = 0
-    while True:
-        terms = kernel.coefficients(k + CHUNK)[k:]
-        largest = 0.0
-        for term in terms:
+    largest, k = 0.0, 0
+    while k <= kernel.degree:
+        changes = 0.0
+        for term in kernel.coefficients(k + CHUNK)[k:]:
             change = term * power
             total += change
-            largest = max(largest, float(np.abs(change).max()))
+            changes = max(changes, float(np.abs(change).max()))
             power = power @ M
-        if largest <= np.finfo(np.float64).eps * np.abs(total).max():
-            return total
-        k += CHUNK
+        largest, k = max(largest, changes), k + CHUNK
+        if math.isinf(kernel.degree) and changes <= EPSILON * np.abs(total).max():
+            break
+    if EPSILON * largest > 1e-8 * np.abs(total).max():
+        raise ValueError(
+            f"exact_kernel: the terms of {kernel} cancel on this directed graph: the largest is "
+            f"{largest:.1e}, their sum {np.abs(total).max():.1e}. Use a smaller lengthscale or scale."
+        )
+    return total

@@ -2,11 +2,14 @@
 
 Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
 Directed M: the Taylor series, cut where a bound on the rest is below the tolerance. Both are certified:
-‖K v − K̂ v‖ ≤ tol · max|K| · ‖v‖, the maximum taken over the interval, whose ends are ±1, or ±ρ(|A|) for
-the adjacency matrix.
+‖K v − K̂ v‖ ≤ tol · κ · ‖v‖. For symmetric M, κ is the maximum of |K| on the interval, whose ends are ±1, or
+±ρ(|A|) for the adjacency matrix, and the norm is the Euclidean one. For directed M, κ = Σ |αₖ| ρᵏ, and the
+norm is the Euclidean one for the normalized matrix and a weighted maximum norm for the others.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import scipy.fft
@@ -107,7 +110,8 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     kernel : Kernel
         The kernel; its series must converge on the graph.
     tol : float
-        Certified error of K @ v relative to max|K| ‖v‖, K taken on the interval of eigenvalues.
+        Certified error of K @ v relative to κ ‖v‖ with κ = max|K| on the interval of eigenvalues, or
+        Σ |αₖ| ρᵏ for a directed graph.
 
     Examples
     --------
@@ -154,8 +158,8 @@ def _taylor_terms(graph: Graph, kernel: Kernel, tol: float) -> NDArray[np.float6
     if kernel.matrix == "adjacency":
         bound = adjacency_bound(graph)
         base, condition = bound.upper, float(bound.vector.max() / bound.vector.min())
-    n = 64
-    while n <= MOST_TERMS:
+    n = 64 if math.isinf(kernel.degree) else max(64, 2 * int(kernel.degree) + 2)
+    while math.isfinite(kernel.degree) or n <= MOST_TERMS:
         terms = kernel.coefficients(n)
         with np.errstate(over="ignore", under="ignore"):
             sizes = np.abs(terms) * base ** np.arange(n)

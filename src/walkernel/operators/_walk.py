@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory
+from walkernel._checks import fits_in_memory, thread_count
 from walkernel.graph import Graph
-from walkernel.operators._base import KernelOperator, keep_best
+from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -20,11 +20,11 @@ class FeatureOperator(KernelOperator):
 
     Parameters
     ----------
-    left, right : csr_array, (n, N)
-        Features of the row and of the column nodes.
+    left, right : csr_array, (n, c)
+        Features of the row and of the column nodes; the c columns are any nodes that both have in common.
     correction : ndarray, (n,), optional
         What is added on the diagonal: minus the bias of shared walks.
-    pair, ensembles : str
+    pair, ensembles, note : str
         How the two sides came about, for ``repr``.
     """
 
@@ -43,6 +43,8 @@ class FeatureOperator(KernelOperator):
         super().__init__(graph, ids)
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
+        self._turned: KernelOperator | None = None
+        self._columns: scipy.sparse.csr_array | None = None
 
     def __repr__(self) -> str:
         n = self.shape[0]
@@ -50,20 +52,36 @@ class FeatureOperator(KernelOperator):
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        product = self.left @ (self.right.T @ V)
+        from walkernel.operators._products import multiply, multiply_transposed
+
+        threads = thread_count("KernelOperator @", None)
+        product = multiply(self.left, multiply_transposed(self.right, V, threads), threads)
         return product if self.correction is None else product + self.correction[:, None] * V
 
-    def _transpose(self) -> FeatureOperator:
-        return FeatureOperator(
-            self.graph, self.ids, self.right, self.left,
-            correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
-        )  # fmt: skip
+    def _transpose(self) -> KernelOperator:
+        if self._turned is None:
+            turned = FeatureOperator(
+                self.graph, self.ids, self.right, self.left,
+                correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
+            )  # fmt: skip
+            turned._turned, self._turned = self, turned
+        return self._turned
+
+    def _right_columns(self) -> scipy.sparse.csr_array:
+        """Return Φ₂ᵀ by rows, made when first needed."""
+        if self._columns is None:
+            self._columns = self.right.T.tocsr()
+        return self._columns
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        block = (self.left[positions] @ self.right.T).toarray()
+        block = np.empty((positions.size, self.shape[1]))
+        size = max(1, ROWS_AT_ONCE // self.shape[1])
+        for first in range(0, positions.size, size):
+            part = positions[first : first + size]
+            (self.left[part] @ self._right_columns()).toarray(out=block[first : first + size])
         if self.correction is not None:
             block[np.arange(positions.size), positions] += self.correction[positions]
-        return np.asarray(block)
+        return block
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         result = np.empty(rows.size)
@@ -78,7 +96,7 @@ class FeatureOperator(KernelOperator):
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        block = self.left[positions] @ self.right.T
+        block = self.left[positions] @ self._right_columns()
         for i, position in enumerate(positions):
             row = slice(block.indptr[i], block.indptr[i + 1])
             columns, scores = block.indices[row].astype(np.int64), block.data[row]
@@ -89,8 +107,28 @@ class FeatureOperator(KernelOperator):
 class LazyOperator(FeatureOperator):
     """K̂ = Φ₁ with f₁ = α, f₂ = δ₀: one walk set, unbiased, not symmetric; its rows reach all N columns."""
 
+    def __init__(self, *arguments: Any, reached: NDArray[np.int64] | None, **about: Any) -> None:
+        super().__init__(*arguments, **about)
+        self._reached = reached
+
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return rows of K̂ over *all* nodes of the graph, dense, (len(nodes), n_nodes)."""
         positions = self._row_positions("rows", nodes)
-        fits_in_memory("rows", (positions.size, self.left.shape[1]), "Ask for fewer rows at a time.")
-        return np.asarray(self.left[positions].toarray())
+        shape = (positions.size, self.graph.n_nodes)
+        fits_in_memory("rows", shape, "Ask for fewer rows at a time.")
+        if self._reached is None:
+            return np.asarray(self.left[positions].toarray())
+        result = np.zeros(shape)
+        result[:, self._reached] = self.left[positions].toarray()
+        return result
+
+
+def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
+    """Drop the columns that no side reaches: (nodes kept, sides); no cost in the number of columns."""
+    reached = np.unique(np.concatenate([side.indices for side in sides]))
+    kept = []
+    for side in sides:
+        columns = np.searchsorted(reached, side.indices).astype(side.indices.dtype)
+        shape = (side.shape[0], max(1, reached.size))
+        kept.append(scipy.sparse.csr_array((side.data, columns, side.indptr), shape=shape))
+    return reached.astype(np.int64), kept

@@ -1,154 +1,340 @@
 """The compiled loops: flat arrays in, preallocated arrays out, the GIL released.
 
-Importing this module imports numba; it is imported at the first walk. Functions that are inlined
-into the loops live here, because numba's disk cache watches only the file a loop is written in
-(``philox`` is the exception: it is a published constant and never changes).
+Importing this module imports numba; it is imported at the first walk. Functions that are inlined into the
+loops live here, because numba's disk cache watches only the file a loop is written in (``philox`` is the
+exception: it is a published constant and never changes).
+
+A block of start nodes is walked like this. All its walkers are put into flat arrays, longest walk first, and
+advance one step at a time: their reads from memory are independent and overlap, and each of the short loops
+below is one that the compiler turns into vector instructions. The deposits of a walk have their places
+reserved beforehand, since its length is known, so that they end up node by node and walk by walk.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._random import philox
+from walkernel.walks.compiling import compiled
 
-
-def compiled(function: Any) -> Any:
-    """Compile with a disk cache, or without one where no directory can be written."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:
-        return numba.njit(nogil=True)(function)
-
-
-_philox = compiled(philox)
+_philox = numba.njit(inline="always")(philox)
 
 MASK = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
 STREAM_BITS = np.uint64(16)
 HIGH_BITS = np.uint64(0xFFFF)
+GUIDE_SHIFT = np.uint64(56)
+DEGREE_BITS = np.uint64(28)
+DEGREE = np.uint64(2**28 - 1)
+SIGN = np.uint64(31)
+NODE = np.uint64(0x7FFFFFFF)
+
+
+class Key(NamedTuple):
+    """What the randomness of a sample depends on besides the start node."""
+
+    stream: np.uint64
+    k0: np.uint64
+    k1: np.uint64
+
+
+class Walkers(NamedTuple):
+    """State of the walkers of one block, (walkers,) each."""
+
+    lengths: NDArray[np.int32]  # in the order of start nodes and walks; all others longest walk first
+    here: NDArray[np.int64]
+    walk: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+    high: NDArray[np.uint64]
+    words: NDArray[np.uint64]
+    even: NDArray[np.uint64]
+    odd: NDArray[np.uint64]
+    load: NDArray[np.float64]
+    place: NDArray[np.int64]
+    origin: NDArray[np.int64]  # place in the order of start nodes and walks
 
 
 @compiled
-def draw(slot: int, walk: int, start: int, stream: np.uint64, k0: np.uint64, k1: np.uint64) -> Any:
-    """Return the 64 bits of a slot as two 32-bit words, high word first: slot 0 is the length, t step t."""
+def fill_words(pair: int, n: int, walkers: Walkers, key: Key) -> None:
+    """Draw the 64 bits of slots 2·pair and 2·pair + 1 for the first n walkers."""
+    walk, low, high, even, odd = walkers.walk, walkers.low, walkers.high, walkers.even, walkers.odd
+    counter, k0, k1 = np.uint64(pair), key.k0, key.k1
+    for j in range(n):
+        w0, w1, w2, w3 = _philox(counter, walk[j], low[j], high[j], k0, k1)
+        even[j] = (w0 << HALF) | w1
+        odd[j] = (w2 << HALF) | w3
+
+
+@compiled
+def set_counters(j: int, walk: int, start: int, walkers: Walkers, key: Key) -> None:
+    """Give a walker the words of its counter that do not change."""
     node = np.uint64(start)
-    w0, w1, w2, w3 = _philox(
-        np.uint64(slot >> 1),
-        np.uint64(walk),
-        node & MASK,
-        (((node >> HALF) & HIGH_BITS) << STREAM_BITS) | stream,
-        k0,
-        k1,
-    )
-    if slot & 1:
-        return w2, w3
-    return w0, w1
+    walkers.walk[j] = np.uint64(walk)
+    walkers.low[j] = node & MASK
+    walkers.high[j] = (((node >> HALF) & HIGH_BITS) << STREAM_BITS) | key.stream
 
 
 @compiled
 def draw_lengths(
     starts: NDArray[Any],
     n_walks: int,
-    first_walk: int,
-    stream: np.uint64,
-    k0: np.uint64,
-    k1: np.uint64,
+    key: Key,
     thresholds: NDArray[np.uint64],
-    lengths: NDArray[np.int32],  # (starts, walks), filled
-) -> None:
-    """Draw the number of steps of every walk: how many thresholds its 64-bit draw is below."""
+    guide: NDArray[np.int32],
+    packed: NDArray[np.uint64],
+    walkers: Walkers,
+) -> Any:
+    """Draw the number of steps of every walk and return the number of deposits.
+
+    A walk makes as many steps as there are thresholds above its draw; the guide says how many there are for
+    sure, given the draw's first 8 bits. Walks from nodes without edges make none.
+    """
     for i in range(starts.size):
         for k in range(n_walks):
-            high, low = draw(0, first_walk + k, starts[i], stream, k0, k1)
-            word = (high << HALF) | low
-            length = 0
+            set_counters(i * n_walks + k, k, starts[i], walkers, key)
+    fill_words(0, starts.size * n_walks, walkers, key)
+    total = np.int64(0)
+    for i in range(starts.size):
+        isolated = (packed[starts[i]] & DEGREE) == 0
+        for j in range(i * n_walks, (i + 1) * n_walks):
+            word = walkers.even[j]
+            length = guide[np.int64(word >> GUIDE_SHIFT)]
             while length < thresholds.size and word < thresholds[length]:
                 length += 1
-            lengths[i, k] = length
+            walkers.lengths[j] = 0 if isolated else length
+            total += walkers.lengths[j] + 1
+    return total
 
 
 @compiled
-def choose(high: np.uint64, low: np.uint64, begin: int, end: int, cdf: NDArray[np.uint64]) -> int:
-    """Return the entry, in begin … end−1, that a 64-bit draw selects."""
-    if cdf.size == 0:
-        degree = np.uint64(end - begin)
-        return begin + np.int64((high * degree + ((low * degree) >> HALF)) >> HALF)  # type: ignore[return-value]
-    word = (high << HALF) | low
-    first, last = begin, end - 1
-    while first < last:
-        middle = (first + last) >> 1
-        if word < cdf[middle]:
-            last = middle
+def line_up(
+    starts: NDArray[Any],
+    n_walks: int,
+    key: Key,
+    first: NDArray[np.float64],
+    walkers: Walkers,
+    active: NDArray[np.int64],
+    nodes: NDArray[Any],
+    values: NDArray[np.float64],
+    home: float,
+) -> int:
+    """Order the walkers by length, reserve their deposits and make those at home; return the longest length.
+
+    Afterwards ``active[t]`` is the number of walks of at least t steps.
+    """
+    lengths = walkers.lengths[: starts.size * n_walks]
+    longest = lengths.max()
+    active[: longest + 2] = 0
+    for j in range(lengths.size):
+        active[lengths[j]] += 1
+    for t in range(longest - 1, -1, -1):
+        active[t] += active[t + 1]
+    rank = active[1 : longest + 2].copy()
+    place = 0
+    for i in range(starts.size):
+        scale = first[starts[i]]
+        for k in range(n_walks):
+            old = i * n_walks + k
+            j = rank[lengths[old]]
+            rank[lengths[old]] += 1
+            set_counters(j, k, starts[i], walkers, key)
+            walkers.words[j] = walkers.odd[old]
+            walkers.here[j] = starts[i]
+            walkers.load[j] = scale
+            walkers.place[j] = place
+            walkers.origin[j] = old
+            nodes[place], values[place] = starts[i], home
+            place += lengths[old] + 1
+    return longest
+
+
+@compiled
+def step_uniform(
+    n: int, walkers: Walkers, words: NDArray[np.uint64], packed: NDArray[np.uint64], indices: Any
+) -> None:
+    """Move the first n walkers, all entries of a row being equally likely."""
+    here = walkers.here
+    for j in range(n):
+        row = packed[here[j]]
+        degree, word = row & DEGREE, words[j]
+        entry = (row >> DEGREE_BITS) + (
+            ((word >> HALF) * degree + (((word & MASK) * degree) >> HALF)) >> HALF
+        )
+        here[j] = indices[np.int64(entry)]
+
+
+@compiled
+def step_alias(
+    n: int, walkers: Walkers, words: NDArray[np.uint64], packed: NDArray[np.uint64], alias: Any
+) -> None:
+    """Move the first n walkers in proportion to the weights: word · degree = slot · 2⁶⁴ + rest."""
+    here = walkers.here
+    for j in range(n):
+        row = packed[here[j]]
+        degree, word = row & DEGREE, words[j]
+        bottom = (word & MASK) * degree
+        top = (word >> HALF) * degree + (bottom >> HALF)
+        rest = ((top & MASK) << HALF) | (bottom & MASK)
+        entry = np.int64((row >> DEGREE_BITS) + (top >> HALF)) << 1
+        pair = alias[entry + 1]
+        here[j] = np.int64(pair & MASK if rest < alias[entry] else pair >> HALF)
+
+
+@compiled
+def deposit(
+    n: int,
+    step: int,
+    factor: float,
+    walkers: Walkers,
+    last: NDArray[np.float64],
+    nodes: Any,
+    values: NDArray[np.float64],
+) -> None:
+    """Write the deposits of the first n walkers after a step."""
+    here, load, place = walkers.here, walkers.load, walkers.place
+    for j in range(n):
+        node = here[j]
+        nodes[place[j] + step] = node
+        values[place[j] + step] = factor * load[j] * last[node]
+
+
+@compiled
+def step_and_deposit(
+    n: int,
+    step: int,
+    factor: float,
+    walkers: Walkers,
+    words: NDArray[np.uint64],
+    table: Any,
+    nodes: Any,
+    values: NDArray[np.float64],
+) -> None:
+    """Move and deposit in any graph: loads are running products, and a walk ends where no edge leaves."""
+    here, load, place = walkers.here, walkers.load, walkers.place
+    for j in range(n):
+        node = here[j]
+        if node < 0:
+            continue
+        row = table.packed[node]
+        degree, word = row & DEGREE, words[j]
+        if degree == 0:
+            here[j] = -1
+            walkers.lengths[walkers.origin[j]] = step - 1
+            continue
+        if step > 1 and table.inner.size:
+            load[j] *= table.inner[node]
+        bottom = (word & MASK) * degree
+        top = (word >> HALF) * degree + (bottom >> HALF)
+        entry = np.int64((row >> DEGREE_BITS) + (top >> HALF))
+        if table.alias.size:
+            rest = ((top & MASK) << HALF) | (bottom & MASK)
+            pair = table.alias[2 * entry + 1]
+            mark = pair & MASK if rest < table.alias[2 * entry] else pair >> HALF
+            if mark >> SIGN:
+                load[j] = -load[j]
+            node = np.int64(mark & NODE)
         else:
-            first = middle + 1
-    return first
+            if table.edge.size:
+                load[j] *= table.edge[entry]
+            node = np.int64(table.indices[entry])
+        here[j] = node
+        nodes[place[j] + step] = node
+        values[place[j] + step] = factor * load[j] * table.last[node]
+
+
+@compiled
+def close_gaps(
+    count: int, walkers: Walkers, reserved: NDArray[np.int32], nodes: Any, values: NDArray[np.float64]
+) -> int:
+    """Move deposits together where walks ended before their reserved length; return their number."""
+    source = target = 0
+    for j in range(count):
+        length = walkers.lengths[j]
+        for t in range(length + 1):
+            nodes[target + t], values[target + t] = nodes[source + t], values[source + t]
+        source += reserved[j] + 1
+        target += length + 1
+    return target
 
 
 @compiled
 def walk_block(
     starts: NDArray[Any],
-    lengths: NDArray[np.int32],  # (starts, walks)
-    first_walk: int,
-    stream: np.uint64,
-    k0: np.uint64,
-    k1: np.uint64,
-    indptr: NDArray[np.int64],
-    indices: NDArray[Any],
-    cdf: NDArray[np.uint64],
-    leave: NDArray[np.float64],
-    edge: NDArray[np.float64],
-    enter: NDArray[np.float64],
-    survival: NDArray[np.float64],
-    counts: NDArray[np.int64],  # (starts,), filled: deposits of each start node
-    nodes: NDArray[Any],  # (deposits,), filled
-    hops: NDArray[np.int32],  # (deposits,), filled
-    loads: NDArray[np.float64],  # (deposits,), filled
+    n_walks: int,
+    key: Key,
+    table: Any,
+    factors: NDArray[np.float64],
+    walkers: Walkers,
+    active: NDArray[np.int64],
+    nodes: Any,
+    values: NDArray[np.float64],
 ) -> int:
-    """Walk all walks of a block of start nodes; return the number of deposits."""
-    n = 0
-    for i in range(starts.size):
-        before = n
-        for k in range(lengths.shape[1]):
-            here = np.int64(starts[i])
-            load = 1.0
-            nodes[n], hops[n], loads[n] = here, 0, load
-            n += 1
-            for step in range(1, lengths[i, k] + 1):
-                begin, end = indptr[here], indptr[here + 1]
-                if begin == end:
-                    break
-                high, low = draw(step, first_walk + k, starts[i], stream, k0, k1)
-                entry = choose(high, low, begin, end, cdf)
-                if leave.size:
-                    load *= leave[here]
-                if edge.size:
-                    load *= edge[entry]
-                here = np.int64(indices[entry])
-                if enter.size:
-                    load *= enter[here]
-                nodes[n], hops[n], loads[n] = here, step, load / survival[step]
-                n += 1
-        counts[i] = n - before
-    return n
+    """Walk a block whose lengths are drawn; deposit load · factors[length]; return the number of deposits."""
+    count = starts.size * n_walks
+    reserved = walkers.lengths[:count].copy()
+    longest = line_up(starts, n_walks, key, table.first, walkers, active, nodes, values, factors[0])
+    total = reserved.sum() + np.int64(count)
+    for step in range(1, longest + 1):
+        n = active[step]
+        if step > 1 and step % 2 == 0:
+            fill_words(step // 2, n, walkers, key)
+        words = walkers.words if step == 1 else walkers.odd if step % 2 else walkers.even
+        if not table.is_plain:
+            step_and_deposit(n, step, factors[step], walkers, words, table, nodes, values)
+            continue
+        if table.alias.size:
+            step_alias(n, walkers, words, table.packed, table.alias)
+        else:
+            step_uniform(n, walkers, words, table.packed, table.indices)
+        deposit(n, step, factors[step], walkers, table.last, nodes, values)
+    return total if table.is_plain else close_gaps(count, walkers, reserved, nodes, values)
 
 
 @compiled
-def cumulate_rows(
-    indptr: NDArray[np.int64],
-    values: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    totals: NDArray[np.float64],
-) -> None:
-    """Fill the cumulative sums of each row divided by the row's total, and the totals."""
-    for row in range(indptr.size - 1):
-        total = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            total += values[entry]
-            cumulative[entry] = total
-        for entry in range(indptr[row], indptr[row + 1]):
-            cumulative[entry] /= total
-        totals[row] = total
+def make_walkers(count: int) -> Walkers:
+    """Return room for a block of walkers."""
+    return Walkers(
+        np.empty(count, dtype=np.int32),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.uint64),
+        np.empty(count, dtype=np.float64),
+        np.empty(count, dtype=np.int64),
+        np.empty(count, dtype=np.int64),
+    )
+
+
+@compiled
+def walk_task(
+    starts: NDArray[Any],
+    block_size: int,
+    n_walks: int,
+    key: Key,
+    table: Any,
+    thresholds: NDArray[np.uint64],
+    guide: NDArray[np.int32],
+    factors: NDArray[np.float64],
+    lengths: NDArray[np.int32],  # (starts · walks,), filled
+    nodes: Any,  # (room,), filled
+    values: NDArray[np.float64],  # (room,), filled
+) -> Any:
+    """Walk from start nodes until they, or the room for deposits, are used up: (nodes done, deposits)."""
+    walkers = make_walkers(block_size * n_walks)
+    active = np.zeros(thresholds.size + 2, dtype=np.int64)
+    n = 0
+    for begin in range(0, starts.size, block_size):
+        block = starts[begin : begin + block_size]
+        if n + draw_lengths(block, n_walks, key, thresholds, guide, table.packed, walkers) > nodes.size:
+            return begin, n
+        n += walk_block(block, n_walks, key, table, factors, walkers, active, nodes[n:], values[n:])
+        count = block.size * n_walks
+        lengths[begin * n_walks : begin * n_walks + count] = walkers.lengths[:count]
+    return starts.size, n

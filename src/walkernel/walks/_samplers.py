@@ -66,6 +66,10 @@ class IndependentWalks:
         """Return S(0) = 1, S(1), …: the probability of at least k steps."""
         return survival_of(self.thresholds())
 
+    def reach(self, probability: float) -> int:
+        """Return the first length that a walk reaches with less than this probability."""
+        return math.ceil(math.log(probability) / math.log1p(-self.p_halt))
+
     @property
     def mean_steps(self) -> float:
         """Expected number of steps of a walk on a graph without dead ends."""

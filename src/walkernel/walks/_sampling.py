@@ -1,9 +1,18 @@
-"""Walks over many start nodes: blocks of nodes, a thread for each, the same bits for any partition."""
+"""Walks over many start nodes: tasks of consecutive nodes, threads over tasks, the same bits always.
+
+Results of tasks are joined in order as they come in, into arrays that are reserved once for the expected size
+and cut to the true one in place, so that the peak of memory is the result and a few tasks.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +22,13 @@ from walkernel._random import key_words
 from walkernel.walks._samplers import survival_of
 from walkernel.walks._tables import WalkTable
 
-BLOCK_WALKS = 2**14
-"""Walks of one block: some thousands of steps for each thread between two looks at the keyboard."""
+BLOCK_WALKS = 2**11
+"""Walkers that advance together; their state and deposits stay in the second cache level."""
+TASK_WALKS = 2**13
+"""Walks of one task at most: some milliseconds between two looks at the keyboard."""
 
 Progress = Callable[[int, int], object]
+NO_NORMS = np.empty(0)
 
 
 class Deposits(NamedTuple):
@@ -31,7 +43,17 @@ class Deposits(NamedTuple):
     loads: NDArray[np.float64]
 
 
-class Request(NamedTuple):
+class Rows(NamedTuple):
+    """CSR rows of features, nodes in the order of their first visit, and Σₖ ‖φ^(k)‖² of each row's walks."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.signedinteger[Any]]
+    data: NDArray[np.float64]
+    norms: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
     """All that decides the bits of a sample, and nothing else."""
 
     table: WalkTable
@@ -39,69 +61,206 @@ class Request(NamedTuple):
     n_walks: int
     seed: int
     stream: int
-    first_walk: int = 0
+
+    @cached_property
+    def survival(self) -> NDArray[np.float64]:
+        """S(0) = 1, S(1), …: the probability of at least k steps."""
+        return survival_of(self.thresholds)
+
+    @cached_property
+    def guide(self) -> NDArray[np.int32]:
+        """For each value of a draw's first 8 bits, how many thresholds are above it for sure."""
+        largest = (np.arange(1, 257, dtype=object) << 56) - 1
+        ascending = self.thresholds[::-1]
+        found = np.searchsorted(ascending, largest.astype(np.uint64), side="right")
+        return (ascending.size - found).astype(np.int32)
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        tail = self.survival[1:]
+        mean = float(tail.sum())
+        return mean, float(((2 * np.arange(1, tail.size + 1) - 1) * tail).sum()) - mean**2
+
+    def expected_deposits(self, n_walks: int) -> int:
+        """Return a number of deposits that so many walks hardly exceed: mean + 10 standard deviations."""
+        mean, variance = self._moments
+        return math.ceil(n_walks * (1 + mean) + 10 * math.sqrt(n_walks * max(variance, 0.0)) + 16)
 
 
 def sample_deposits(
     request: Request, starts: NDArray[np.int64], n_threads: int, progress: Progress | None
 ) -> Deposits:
-    """Walk from all start nodes and return the deposits in their order."""
-    size = max(1, BLOCK_WALKS // request.n_walks)
-    blocks = [starts[i : i + size] for i in range(0, starts.size, size)]
-    parts: list[Deposits | None] = [None] * len(blocks)
-    done = 0
-    for number, deposits in _run(lambda block: walk_from(request, block), blocks, n_threads):
-        parts[number] = deposits
-        done += blocks[number].size
-        if progress is not None:
-            progress(done, starts.size)
-    return concatenate([part for part in parts if part is not None])
+    """Walk from all start nodes and return the record of all deposits."""
+    from walkernel.walks._coalesce import count_hops
+
+    factors = 1.0 / request.survival
+
+    def work(part: NDArray[np.int64], pool: Pool) -> Piece:
+        lengths, n, (nodes, loads, hops) = _walk(request, factors, part, pool)
+        count_hops(lengths, hops)
+        counts = lengths.reshape(part.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
+        return Piece(counts, NO_NORMS, n, [nodes, loads, hops])
+
+    types = [request.table.indices.dtype, np.float64, np.int32]
+    counts, _, (nodes, loads, hops) = _gather(request, starts, n_threads, progress, work, types)
+    return Deposits(_offsets(counts), nodes, hops, loads)
 
 
-def walk_from(request: Request, starts: NDArray[np.int64]) -> Deposits:
-    """Walk from one block of start nodes."""
-    from walkernel.walks import _loops
+def sample_rows(
+    request: Request,
+    f: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    n_threads: int,
+    progress: Progress | None,
+    *,
+    with_norms: bool,
+) -> Rows:
+    """Walk from all start nodes and return features for a known f; deposits are never kept."""
+    from walkernel.walks._coalesce import coalesce
 
-    table = request.table
-    key = (request.first_walk, np.uint64(request.stream), *key_words(request.seed))
-    steps = np.empty((starts.size, request.n_walks), dtype=np.int32)
-    _loops.draw_lengths(starts, request.n_walks, *key, request.thresholds, steps)
-    most = int(steps.sum(dtype=np.int64)) + steps.size
-    counts = np.empty(starts.size, dtype=np.int64)
-    nodes = np.empty(most, dtype=table.indices.dtype)
-    lengths = np.empty(most, dtype=np.int32)
-    loads = np.empty(most)
-    survival = survival_of(request.thresholds)
-    n = _loops.walk_block(starts, steps, *key, *table, survival, counts, nodes, lengths, loads)
-    if n < most:
-        nodes, lengths, loads = nodes[:n].copy(), lengths[:n].copy(), loads[:n].copy()
-    return Deposits(np.concatenate([[0], np.cumsum(counts)]), nodes, lengths, loads)
+    factors = 1.0 / request.survival
+    used = min(f.size, factors.size)
+    factors[:used] *= f[:used] / request.n_walks
+    factors[used:] = 0.0
+    types = [request.table.indices.dtype, np.float64]
+    deposits = Pool(types)
+
+    def work(part: NDArray[np.int64], pool: Pool) -> Piece:
+        lengths, n, room = _walk(request, factors, part, deposits)
+        counts = np.empty(part.size, dtype=np.int64)
+        norms = np.empty(part.size if with_norms else 0)
+        rows = pool.take(n)
+        n = coalesce(request.n_walks, lengths, *room, with_norms, counts, norms, *rows)
+        deposits.give_back(room)
+        return Piece(counts, norms, n, rows)
+
+    counts, norms, (indices, data) = _gather(request, starts, n_threads, progress, work, types)
+    return Rows(_offsets(counts), indices, data, norms)
 
 
 def concatenate(parts: list[Deposits]) -> Deposits:
     """Join the deposits of consecutive blocks of start nodes."""
-    offsets = np.cumsum([0] + [part.indptr[-1] for part in parts])
-    indptr = [part.indptr[1:] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
     return Deposits(
-        np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
+        _offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.loads for part in parts]),
     )
 
 
-def _run(
-    work: Callable[[NDArray[np.int64]], Deposits], blocks: list[NDArray[np.int64]], n_threads: int
-) -> Iterator[tuple[int, Deposits]]:
-    """Yield (number, result) of each block as it finishes; an interrupt drops the blocks not yet begun."""
-    with ThreadPoolExecutor(max_workers=min(n_threads, len(blocks))) as pool:
-        pending: dict[Future[Deposits], int] = {}
+class Piece(NamedTuple):
+    """What one task hands over: counts and norms of its rows, and n valid entries of some arrays."""
+
+    counts: NDArray[np.int64]
+    norms: NDArray[np.float64]
+    n: int
+    arrays: list[NDArray[Any]]
+
+
+class Pool:
+    """Arrays that tasks write to, used again so that fresh memory is not paid for with every task."""
+
+    def __init__(self, types: list[Any]) -> None:
+        self.types = types
+        self._spare: SimpleQueue[list[NDArray[Any]]] = SimpleQueue()
+
+    def take(self, size: int) -> list[NDArray[Any]]:
+        """Return arrays of at least this size."""
         try:
-            pending = {pool.submit(work, block): i for i, block in enumerate(blocks)}
+            arrays = self._spare.get_nowait()
+        except Empty:
+            arrays = []
+        return arrays if arrays and arrays[0].size >= size else [np.empty(size, dtype=t) for t in self.types]
+
+    def give_back(self, arrays: list[NDArray[Any]]) -> None:
+        """Let other tasks have the arrays."""
+        self._spare.put(arrays)
+
+
+def _walk(
+    request: Request, factors: NDArray[np.float64], starts: NDArray[np.int64], pool: Pool
+) -> tuple[NDArray[np.int32], int, list[NDArray[Any]]]:
+    """Walk one task: (length of each walk, number of deposits, arrays that hold nodes, loads, …)."""
+    from walkernel.walks import _loops
+
+    k0, k1 = key_words(request.seed)
+    key = _loops.Key(np.uint64(request.stream), k0, k1)
+    lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
+    block = max(1, BLOCK_WALKS // request.n_walks)
+    law = (request.thresholds, request.guide, factors)
+    size = request.expected_deposits(lengths.size)
+    while True:
+        arrays = pool.take(size)
+        done, n = _loops.walk_task(
+            starts, block, request.n_walks, key, request.table, *law, lengths, *arrays[:2]
+        )
+        if done == starts.size:
+            return lengths, n, arrays
+        size = 2 * arrays[0].size
+
+
+def _gather(
+    request: Request,
+    starts: NDArray[np.int64],
+    n_threads: int,
+    progress: Progress | None,
+    work: Callable[[NDArray[np.int64], Pool], Piece],
+    types: list[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[Any]]]:
+    """Run the tasks and join their pieces in order: (counts, norms, arrays)."""
+    walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
+    size = max(1, walks // request.n_walks)
+    parts = [starts[i : i + size] for i in range(0, starts.size, size)]
+    pool = Pool(types)
+    counts: list[NDArray[np.int64]] = []
+    norms: list[NDArray[np.float64]] = []
+    whole = pool.take(request.expected_deposits(starts.size * request.n_walks)) if len(parts) > 1 else []
+    filled = done = 0
+    for piece in _in_order(lambda part: work(part, pool), parts, n_threads):
+        counts.append(piece.counts)
+        norms.append(piece.norms)
+        done += piece.counts.size
+        if progress is not None:
+            progress(done, starts.size)
+        if len(parts) == 1:
+            return piece.counts, piece.norms, [array[: piece.n].copy() for array in piece.arrays]
+        if filled + piece.n > whole[0].size:
+            whole = [_grown(array, filled, 2 * (filled + piece.n)) for array in whole]
+        for target, source in zip(whole, piece.arrays, strict=True):
+            target[filled : filled + piece.n] = source[: piece.n]
+        pool.give_back(piece.arrays)
+        filled += piece.n
+    for array in whole:
+        array.resize(filled, refcheck=False)
+    return np.concatenate(counts), np.concatenate(norms), whole
+
+
+def _grown(array: NDArray[Any], filled: int, size: int) -> NDArray[Any]:
+    larger = np.empty(size, dtype=array.dtype)
+    larger[:filled] = array[:filled]
+    return larger
+
+
+def _in_order(
+    work: Callable[[NDArray[np.int64]], Piece], parts: list[NDArray[np.int64]], n_threads: int
+) -> Iterator[Piece]:
+    """Yield the result of each part in order, a few ahead; an interrupt drops the parts not yet begun."""
+    if n_threads == 1 or len(parts) == 1:
+        yield from map(work, parts)
+        return
+    with ThreadPoolExecutor(max_workers=min(n_threads, len(parts))) as threads:
+        pending: deque[Future[Piece]] = deque()
+        try:
+            for part in parts:
+                pending.append(threads.submit(work, part))
+                if len(pending) > 2 * n_threads:
+                    yield pending.popleft().result()
             while pending:
-                finished, _ = wait(pending, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    yield pending.pop(future), future.result()
+                yield pending.popleft().result()
         finally:
             for future in pending:
                 future.cancel()
+
+
+def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

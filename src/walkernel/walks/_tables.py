@@ -1,11 +1,12 @@
 """Walk tables: a graph's matrix M in the form the walker needs.
 
-A step u → v along entry e is taken with probability P_uv and multiplies the load by
+A step u → v along entry e is taken with probability P_uv and multiplies the load by M_uv / P_uv, so that
+the load at v = u_k after k ≥ 1 steps from s is
 
-    M_uv / P_uv = leave[u] · edge[e] · enter[v].
+    first[s] · inner[u_1] ⋯ inner[u_{k−1}] · last[v] · (edge factors).
 
-Arrays of ones are left empty. With steps in proportion to |a_uv| the factor of the normalized matrix
-is sign(a_uv) √(d_out(u) / d_in(v)): for an undirected graph it telescopes, and weights add no variance.
+With steps in proportion to |a_uv| the normalized matrix has M_uv / P_uv = sign(a_uv) √(d_out(u) / d_in(v)):
+in an undirected graph all inner factors are one, loads are √(d_s / d_v), and weights add no variance.
 """
 
 from __future__ import annotations
@@ -16,102 +17,137 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._checks import refuse
 from walkernel.graph import Graph, inverse_root
 
-NOTHING = np.empty(0)
+NO_FLOATS = np.empty(0)
+NO_WORDS = np.empty(0, dtype=np.uint64)
+DEGREE_BITS = 28
+MOST_WEIGHTED_NODES = 2**31
 
 
 class WalkTable(NamedTuple):
-    """CSR structure of the walk, cumulative step probabilities and load factors.
+    """What the loops gather from; arrays that would hold ones only are empty.
 
-    ``cdf[e]`` is the probability, times 2⁶⁴, of a step along an entry of e's row up to and including e;
-    the last entry of a row takes what is left. Empty: all entries of a row are equally likely.
+    ``packed[u]`` is begin · 2²⁸ + degree: where row u starts and how many entries it has. ``alias`` holds two
+    words for each entry of a weighted graph (Walker's alias method): a threshold, and the two nodes it
+    decides between, the entry's own in the low half and its alias in the high half; bit 31 of either is set
+    if that entry is negative. ``edge`` holds M's own entries where steps do not follow them.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.signedinteger[Any]]
-    cdf: NDArray[np.uint64]
-    leave: NDArray[np.float64]
+    packed: NDArray[np.uint64]
+    indices: NDArray[Any]
+    alias: NDArray[np.uint64]
     edge: NDArray[np.float64]
+    first: NDArray[np.float64]
+    inner: NDArray[np.float64]
+    last: NDArray[np.float64]
+    scale: float
+    """Loads are those of M / scale, a power of two, so that products of large entries do not overflow."""
+    is_plain: bool
+    """Whether loads need no running product and no walk can get stuck after its start."""
+
+
+class StepLaw(NamedTuple):
+    """M and P on one pattern: M_uv = leave[u] · values[e] · enter[v], P ∝ weights (None: uniform)."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    values: NDArray[np.float64] | None
+    leave: NDArray[np.float64]
     enter: NDArray[np.float64]
+    weights: NDArray[np.float64] | None
 
-    def step_probabilities(self) -> NDArray[np.float64]:
-        """Return P of each entry, as it is walked."""
-        counts = np.diff(self.indptr)
-        if self.cdf.size == 0:
-            return np.repeat(np.divide(1.0, counts, where=counts > 0, out=np.zeros(counts.size)), counts)
-        upper = self.cdf.astype(np.float64) / 2.0**64
-        upper[self.indptr[1:][counts > 0] - 1] = 1.0
-        lower = np.concatenate([[0.0], upper[:-1]])
-        lower[self.indptr[:-1][counts > 0]] = 0.0
-        return upper - lower
-
-    def load_factors(self) -> NDArray[np.float64]:
-        """Return M/P of each entry."""
-        factors = np.ones(self.indices.size) if self.edge.size == 0 else self.edge.copy()
-        if self.leave.size:
-            factors *= np.repeat(self.leave, np.diff(self.indptr))
-        if self.enter.size:
-            factors *= self.enter[self.indices]
-        return factors
+    def row_totals(self) -> NDArray[np.float64]:
+        """Return the sum of the step weights of each row."""
+        if self.weights is None:
+            return np.diff(self.indptr).astype(np.float64)
+        shape = (self.indptr.size - 1, self.enter.size)
+        return np.asarray(
+            scipy.sparse.csr_array((self.weights, self.indices, self.indptr), shape=shape).sum(axis=1)
+        )
 
     def second_moments(self) -> scipy.sparse.csr_array:
         """Return Q₀ with entries M²/P: what governs the variance of long walks."""
-        shape = (self.indptr.size - 1,) * 2
-        values = self.load_factors() ** 2 * self.step_probabilities()
-        return scipy.sparse.csr_array((values, self.indices, self.indptr), shape=shape)
+        counts = np.diff(self.indptr)
+        values = np.ones(self.indices.size) if self.values is None else self.values
+        weights = np.ones(self.indices.size) if self.weights is None else self.weights
+        M = values * np.repeat(self.leave, counts) * self.enter[self.indices]
+        moments = M**2 * np.repeat(self.row_totals(), counts) / weights
+        return scipy.sparse.csr_array((moments, self.indices, self.indptr), shape=(self.enter.size,) * 2)
+
+
+def step_law(graph: Graph, matrix: str, transition: str, transpose: bool) -> StepLaw:
+    """Return the law of steps on M, or on Mᵀ."""
+    ones = np.ones(graph.n_nodes)
+    if matrix == "combinatorial":
+        M = graph.to_scipy(matrix)
+        M = M.T.tocsr() if transpose else M
+        M.eliminate_zeros()
+        M.sort_indices()
+        indptr, indices, values = M.indptr.astype(np.int64), M.indices.astype(graph.indices.dtype), M.data
+        leave = enter = ones
+    else:
+        walked = graph.reversed() if transpose else graph
+        indptr, indices, values = walked.indptr, walked.indices, walked.weights
+        leave = enter = ones
+        if matrix == "normalized":
+            leave, enter = inverse_root(walked.out_degrees()), inverse_root(walked.in_degrees())
+    weights = None if transition == "uniform" or values is None else np.abs(values)
+    return StepLaw(indptr, indices, values, leave, enter, weights)
 
 
 def walk_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
     """Return the table of M, or of Mᵀ; built once for each graph."""
     transpose = transpose and graph.directed
     key = ("walk_table", matrix, transition, transpose)
-    return graph.derived(key, lambda: _build(graph, matrix, transition, transpose))
+    return graph.derived(key, lambda: _build(step_law(graph, matrix, transition, transpose), matrix))
 
 
-def _build(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
-    if matrix == "combinatorial":
-        M = graph.to_scipy(matrix)
-        M = M.T.tocsr() if transpose else M
-        M.eliminate_zeros()
-        M.sort_indices()
-        structure = M.indptr.astype(np.int64), M.indices.astype(graph.indices.dtype)
-        return _finish(*structure, M.data, transition, np.ones(graph.n_nodes), NOTHING)
-    walked = graph.reversed() if transpose else graph
-    leave, enter = np.ones(walked.n_nodes), NOTHING
-    if matrix == "normalized":
-        leave, enter = inverse_root(walked.out_degrees()), inverse_root(walked.in_degrees())
-    return _finish(walked.indptr, walked.indices, walked.weights, transition, leave, enter)
+def _build(law: StepLaw, matrix: str) -> WalkTable:
+    counts = np.diff(law.indptr)
+    if counts.max(initial=0) >= 2**DEGREE_BITS or law.indices.size >= 2 ** (64 - DEGREE_BITS):
+        refuse(
+            "sample_walks", "graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size
+        )
+    packed, last = _interleaved(law.enter.size)
+    packed[:] = (law.indptr[:-1].astype(np.uint64) << np.uint64(DEGREE_BITS)) | counts.astype(np.uint64)
+    last[:] = law.enter
+    scale = _typical_factor(law.row_totals()) if matrix == "adjacency" else 1.0
+    first = law.leave * law.row_totals() / scale
+    inner = first * law.enter
+    if np.abs(inner[(counts > 0) & (law.enter > 0)] - 1).max(initial=0) < 1e-12:
+        inner = NO_FLOATS
+    alias, edge, signed = NO_WORDS, NO_FLOATS, False
+    if law.weights is not None and law.values is not None:
+        alias, signed = _alias_words(law), bool((law.values < 0).any())
+    elif law.values is not None:
+        edge = law.values
+    stuck = bool((counts[law.indices] == 0).any()) if (counts == 0).any() else False
+    plain = not (inner.size or edge.size or signed or stuck)
+    return WalkTable(packed, law.indices, alias, edge, first, inner, last, scale, plain)
 
 
-def _finish(
-    indptr: NDArray[np.int64],
-    indices: NDArray[Any],
-    values: NDArray[np.float64] | None,
-    transition: str,
-    leave: NDArray[np.float64],
-    enter: NDArray[np.float64],
-) -> WalkTable:
-    """Complete the table of M_uv = leave[u] · values[e] · enter[v] by dividing by the step probabilities."""
-    counts = np.diff(indptr)
-    if values is None:
-        return WalkTable(indptr, indices, NOTHING.astype(np.uint64), leave * counts, NOTHING, enter)
-    if transition == "uniform":
-        return WalkTable(indptr, indices, NOTHING.astype(np.uint64), leave * counts, values, enter)
-    cumulative, totals = _row_sums(indptr, np.abs(values))
-    signs = np.sign(values) if (values < 0).any() else NOTHING
-    return WalkTable(indptr, indices, _quantise(cumulative), leave * totals, signs, enter)
+def _typical_factor(totals: NDArray[np.float64]) -> float:
+    """Return the power of two next to the row total that walks meet on average, Σd² / Σd."""
+    total = totals.sum()
+    return float(2.0 ** np.round(np.log2((totals**2).sum() / total))) if total > 0 else 1.0
 
 
-def _row_sums(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the cumulative sums of each row divided by its total, and the totals."""
-    from walkernel.walks._loops import cumulate_rows
-
-    cumulative, totals = np.empty(values.size), np.empty(indptr.size - 1)
-    cumulate_rows(indptr, values, cumulative, totals)
-    return cumulative, totals
+def _interleaved(size: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Return two arrays that share cache lines: a deposit reads what the next step needs too."""
+    pairs = np.empty((size, 2), dtype=np.uint64)
+    return pairs[:, 0], pairs.view(np.float64)[:, 1]
 
 
-def _quantise(cumulative: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return probabilities times 2⁶⁴; what rounds to 2⁶⁴ becomes the largest float64 below it."""
-    return np.minimum(cumulative * 2.0**64, np.nextafter(2.0**64, 0)).astype(np.uint64)
+def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
+    from walkernel.walks._alias import build_alias
+
+    if law.enter.size >= MOST_WEIGHTED_NODES:
+        refuse("sample_walks", "graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
+    assert law.weights is not None
+    assert law.values is not None
+    marks = law.indices.astype(np.uint64) | ((law.values < 0).astype(np.uint64) << np.uint64(31))
+    words = np.empty(2 * marks.size, dtype=np.uint64)
+    build_alias(law.indptr, law.weights, marks, words)
+    return words

@@ -1,0 +1,98 @@
+"""Files that are whole or not there: what is written appears under its name only once it is complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._checks import Described, refuse, shown
+
+if TYPE_CHECKING:
+    from walkernel._assembly import Arrays
+    from walkernel._labels import Labels
+
+GRAPH_FORMAT = "walkernel graph 1"
+RELABEL = "Relabel the nodes first, for instance with their positions or with str."
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a binary file that becomes ``path`` when the block ends, and vanishes if it fails.
+
+    The temporary file is in the same folder, so that the renaming is one step of the file system; a
+    file that was at ``path`` before stays whole until then.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"Cannot write the file {target}: a folder has that name.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """Return ``path`` if it is a file, or say that it is missing or a folder."""
+    found = Path(path)
+    if found.is_dir():
+        raise IsADirectoryError(f"Cannot read the file {found}: it is a folder.")
+    if not found.exists():
+        raise FileNotFoundError(f"There is no file {found} (looked for in {Path.cwd()}).")
+    return found
+
+
+def file_path(owner: str, path: object, suffix: str | None = None) -> Path:
+    """Return ``path`` as a Path, or refuse it; ``suffix`` is the only one accepted, in any case."""
+    if not isinstance(path, (str, os.PathLike)):
+        refuse(owner, "path", "a path", path, error=TypeError)
+    result = Path(os.fsdecode(path))
+    if suffix is not None and result.suffix.lower() != suffix:
+        refuse(
+            owner, "path", f"a file name that ends in {suffix}", str(result), "No other format is written."
+        )
+    return result
+
+
+def write_graph(
+    owner: str, path: str | os.PathLike[str], arrays: Arrays, directed: bool, labels: Labels | None
+) -> None:
+    """Write a graph as plain arrays: those of its CSR matrix, ``directed`` and ``node_labels``."""
+    target = file_path(owner, path, ".npz")
+    entries: dict[str, Any] = {"format": np.array(GRAPH_FORMAT), "directed": np.array(directed)}
+    entries |= {name: array for name, array in arrays._asdict().items() if array is not None}
+    if labels is not None:
+        entries["node_labels"] = plain_labels(owner, labels.values)
+    write_archive(target, entries)
+
+
+def write_archive(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays, none of them of Python objects, as a NumPy archive, atomically."""
+    with atomic_write(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def plain_labels(owner: str, labels: Sequence[Hashable]) -> NDArray[Any]:
+    """Return labels as an array of text or of int64, or refuse those that only pickle could store."""
+    if all(type(label) is str for label in labels):
+        array = np.array(labels)
+    elif all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
+        array = np.array(labels, dtype=np.int64)
+    else:
+        odd = next((label for label in labels if type(label) is not str), labels[0])
+        got = Described(f"{shown(odd)} of type {type(odd).__name__}")
+        refuse(owner, "labels", "all text or all whole numbers of 64 bits", got, RELABEL, TypeError)
+    if array.tolist() != list(labels):
+        lost = next(label for label, kept in zip(labels, array.tolist(), strict=True) if label != kept)
+        refuse(owner, "labels", "text without final NUL characters", lost, RELABEL)
+    return array

@@ -1,0 +1,28 @@
+"""Graphs by name: some are built in, some drawn at random, some found in files or downloaded.
+
+``load_dataset`` is the door. A data set is a graph and what is known of its nodes; the functions that
+draw graphs can also be called with parameters of one's own. Files are looked for in the folder named by
+``WALKERNEL_DATA``, then in the cache (``WALKERNEL_CACHE``, else the user's cache folder); what is in
+neither is downloaded from its public address, checked by its SHA-256, converted, and kept in the cache.
+"""
+
+from walkernel.datasets._dataset import Dataset
+from walkernel.datasets._loading import Entry, available, load_dataset
+from walkernel.datasets._random import barabasi_albert, erdos_renyi, random_regular, stochastic_block_model
+from walkernel.datasets._shapes import binary_tree, cylinder_mesh, grid, karate, torus_mesh
+
+__all__ = [
+    "Dataset",
+    "Entry",
+    "available",
+    "barabasi_albert",
+    "binary_tree",
+    "cylinder_mesh",
+    "erdos_renyi",
+    "grid",
+    "karate",
+    "load_dataset",
+    "random_regular",
+    "stochastic_block_model",
+    "torus_mesh",
+]

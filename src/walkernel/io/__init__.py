@@ -1,0 +1,12 @@
+"""Graphs from files: one door, by suffix; whatever is wrong is said with the file and the line.
+
+``load_graph`` returns the graph alone, ``read_file`` also what the file tells of its nodes (positions
+and normals of a mesh, classes, targets). No format that can run code is read: archives are opened
+without pickle, and arrays of Python objects are refused. Readers of single formats are in the modules
+below; each returns ``Contents`` and raises ``ValueError`` through ``malformed``.
+"""
+
+from walkernel.io._contents import Contents
+from walkernel.io._reading import is_readable, known_suffixes, load_graph, read_file
+
+__all__ = ["Contents", "is_readable", "known_suffixes", "load_graph", "read_file"]

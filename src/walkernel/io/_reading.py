@@ -1,0 +1,149 @@
+"""The door: from a path to the reader of its suffix."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import scipy.io
+
+from walkernel._checks import flag, refuse
+from walkernel._files import existing_file, file_path
+from walkernel.graph import Graph
+from walkernel.io._archives import read_archive
+from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary, optional
+from walkernel.io._edge_lists import read_edge_list
+from walkernel.io._meshes import read_mesh
+
+EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges")
+MATRICES = (".mtx",)
+MESHES = (".stl", ".ply", ".obj")
+MARKUPS = (".graphml", ".gml")
+ARCHIVES = (".npz",)
+PACKED = (*EDGE_LISTS, *MATRICES, *MARKUPS)
+"""Formats that may be compressed by gzip, with .gz after their suffix."""
+
+
+def known_suffixes() -> list[str]:
+    """Return the suffixes of the formats that can be read."""
+    return [*ARCHIVES, *PACKED, *(f"{suffix}.gz" for suffix in PACKED), *MESHES]
+
+
+def is_readable(name: str) -> bool:
+    """Tell by its suffix whether a file is of a format that can be read."""
+    return name.lower().endswith(tuple(known_suffixes()))
+
+
+def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
+    r"""Read a graph from a file; its suffix, in small or capital letters, tells the format.
+
+    =====================================  =========================================================
+    ``.npz``                               ``Graph.save``, ``scipy.sparse.save_npz``, or arrays
+                                           ``edges`` (m, 2) and ``n``
+    ``.csv`` ``.tsv`` ``.txt`` ``.edges``  edge lists: two columns of nodes, and weights if there is a
+                                           third; # and % begin comments; header or not
+    ``.mtx``                               Matrix Market
+    ``.graphml`` ``.gml``                  through NetworkX (``pip install walkernel[data]``)
+    ``.stl`` ``.ply`` ``.obj``             the vertices and edges of a mesh, through trimesh
+                                           (``pip install walkernel[mesh]``)
+    =====================================  =========================================================
+
+    Text formats may be compressed, with ``.gz`` after their suffix. No pickle is ever loaded.
+
+    Parameters
+    ----------
+    path : str or path
+    directed : bool, optional
+        Whether each edge of an edge list leads from its first node to its second only; for a matrix,
+        None goes by exact symmetry. Formats that say it themselves must agree.
+    relabel : bool
+        Edge lists only: treat whole numbers as labels. Names are labels anyway.
+
+    Returns
+    -------
+    Graph
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "friends.csv")
+    >>> _ = path.write_text("source,target,weight\nAda,Ben,2\nBen,Cem,0.5\n")
+    >>> load_graph(path)
+    Graph(n_nodes=3, n_edges=2, undirected, weighted, labelled)
+    >>> folder.cleanup()
+    """
+    return read_file(path, directed=directed, relabel=relabel).graph
+
+
+def read_file(
+    path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False
+) -> Contents:
+    """Read a graph and what the file tells of its nodes; the arguments are those of ``load_graph``."""
+    owner = "load_graph"
+    flag(owner, "relabel", relabel)
+    if directed is not None:
+        flag(owner, "directed", directed)
+    file = file_path(owner, path)
+    if not is_readable(file.name):
+        refuse(owner, "path", "a file name that ends in one of " + " ".join(known_suffixes()), str(file))
+    existing_file(file)
+    suffix = bare_suffix(file)
+    if suffix in EDGE_LISTS:
+        return read_edge_list(file, bool(directed), relabel)
+    if relabel:
+        refuse(owner, "relabel", f"False for {suffix} files", relabel, "Only edge lists are relabelled.")
+    contents = _read_by_suffix(file, suffix, directed)
+    if directed is not None and contents.graph.directed != directed:
+        refuse(owner, "directed", f"{not directed} or None, as {file} says", directed)
+    return contents
+
+
+def _read_by_suffix(file: Path, suffix: str, directed: bool | None) -> Contents:
+    if suffix in ARCHIVES:
+        return read_archive(file, directed)
+    if suffix in MESHES:
+        return read_mesh(file)
+    if suffix in MARKUPS:
+        return _read_markup(file, suffix)
+    return _read_matrix(file, directed)
+
+
+def _read_matrix(path: Path, directed: bool | None) -> Contents:
+    """Read a Matrix Market file."""
+    with open_binary(path) as file:
+        try:
+            matrix = scipy.io.mmread(file)
+        except (ValueError, TypeError, OverflowError) as error:
+            malformed(path, "a Matrix Market file", f"an error in it ({error})")
+    try:
+        return Contents(Graph.from_scipy(matrix, directed=directed), {})
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_markup(path: Path, suffix: str) -> Contents:
+    """Read GraphML or GML."""
+    networkx = optional("networkx", "data", f"Reading {suffix} files")
+    with open_binary(path) as file:
+        try:
+            G = networkx.read_graphml(file) if suffix == ".graphml" else _read_gml(networkx, file)
+        except (networkx.NetworkXException, SyntaxError, ValueError, KeyError, TypeError) as error:
+            kind = "GraphML" if suffix == ".graphml" else "GML"
+            malformed(path, f"a {kind} file", f"an error in it ({type(error).__name__}: {error})")
+    try:
+        return Contents(Graph.from_networkx(G), {})
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _read_gml(networkx: Any, file: IO[bytes]) -> Any:
+    """Read GML with labels as nodes, or with its ids where labels are missing or repeated."""
+    lines = file.read().decode("utf-8", errors="replace").splitlines()
+    try:
+        return networkx.parse_gml(lines, label="label")
+    except networkx.NetworkXError as error:
+        if "label" not in str(error):
+            raise
+        return networkx.parse_gml(lines, label="id")

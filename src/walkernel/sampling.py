@@ -1,0 +1,189 @@
+"""Sampling by name: walks that can be weighted later, or features for one f at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel._checks import (
+    MATRICES,
+    distinct,
+    flag,
+    instance,
+    one_of,
+    progress_callback,
+    thread_count,
+    whole_number,
+)
+from walkernel._random import check_seed, check_stream
+from walkernel.features import Modulation, Walks, modulation_values, to_csr
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.walks import IndependentWalks, Request, sample_deposits, sample_rows, walk_table
+
+MOST_WALKS = 2**32 - 2
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The arguments that sampling functions share, checked: where walks start, how and on what they go."""
+
+    graph: Graph
+    ids: NDArray[np.int64]
+    n_walks: int
+    sampler: IndependentWalks
+    seed: int
+    stream: int
+    matrix: str
+    transpose: bool
+
+    @staticmethod
+    def checked(
+        owner: str,
+        graph: Graph,
+        n_walks: int,
+        sampler: IndependentWalks | None,
+        seed: int,
+        stream: int,
+        nodes: Any,
+        matrix: str,
+        transpose: bool,
+    ) -> Sampling:
+        """Check the arguments of a function named ``owner``."""
+        instance(
+            owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+        )
+        n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+        sampler = IndependentWalks() if sampler is None else sampler
+        instance(owner, "sampler", sampler, IndependentWalks)
+        seed, stream = check_seed(owner, seed), check_stream(owner, stream)
+        one_of(owner, "matrix", matrix, MATRICES)
+        flag(owner, "transpose", transpose)
+        ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
+        distinct(owner, "nodes", ids, graph.names)
+        return Sampling(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
+
+    def request(self) -> Request:
+        """Return what decides the bits of the sample."""
+        table = walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
+        return Request(table, self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
+
+
+def sample_walks(
+    graph: Graph,
+    n_walks: int,
+    *,
+    sampler: IndependentWalks | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str = "normalized",
+    transpose: bool = False,
+    n_threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Walks:
+    """Sample random walks; they depend on the graph, the sampler and the seed, and on no kernel.
+
+    The same seed gives the same walks for any number of threads, any choice and order of nodes and
+    on any machine, and 32 walks begin with the same 16.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    n_walks : int
+        Walks from each node.
+    sampler : IndependentWalks, optional
+        How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given.
+    seed, stream : int
+        Key of the randomness, 64 and 16 bits; different streams are independent.
+    nodes : list of nodes, optional
+        Start nodes, by the addressing rule; all nodes if not given.
+    matrix : {"normalized", "adjacency", "combinatorial"}
+        The matrix M whose entries the loads multiply.
+    transpose : bool
+        Walk Mᵀ, against the direction of the edges: the right-hand side of a directed kernel.
+    n_threads : int, optional
+        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    progress : callable, optional
+        Called with (nodes done, nodes in all) after each block of nodes.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+    >>> walks = wk.sample_walks(graph, n_walks=100, nodes=["d", "a"])
+    >>> walks.features(wk.Diffusion(sigma=1.0)).shape
+    (2, 4)
+    """
+    owner = "sample_walks"
+    chosen = Sampling.checked(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    threads = thread_count(owner, n_threads)
+    deposits = sample_deposits(chosen.request(), chosen.ids, threads, progress_callback(owner, progress))
+    return Walks(**vars(chosen), deposits=deposits)
+
+
+def sample_features(
+    graph: Graph,
+    kernel_or_f: Modulation,
+    n_walks: int,
+    *,
+    sampler: IndependentWalks | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str | None = None,
+    transpose: bool = False,
+    n_threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> scipy.sparse.csr_array:
+    """Sample walks and return their features for one f: ``sample_walks(…).features(f)`` without the record.
+
+    Use it where the kernel is known: it needs memory for the features only, and less time.
+
+    Parameters
+    ----------
+    kernel_or_f : Kernel, array of float or callable
+        As in ``Walks.features``.
+    matrix : {"normalized", "adjacency", "combinatorial"}, optional
+        The kernel's matrix if not given, "normalized" for other f.
+    graph, n_walks, sampler, seed, stream, nodes, transpose, n_threads, progress
+        As in ``sample_walks``.
+
+    Returns
+    -------
+    csr_array of float64, (len(nodes), n_nodes)
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 0)])
+    >>> wk.sample_features(graph, wk.Diffusion(), 8, nodes=[2]).shape
+    (1, 3)
+    """
+    owner = "sample_features"
+    if matrix is None:
+        matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
+    chosen = Sampling.checked(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    longest = chosen.sampler.thresholds().size
+    f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
+    threads = thread_count(owner, n_threads)
+    return feature_rows(chosen, f, threads, progress_callback(owner, progress), with_norms=False)[0]
+
+
+def feature_rows(
+    chosen: Sampling,
+    f: NDArray[np.float64],
+    n_threads: int,
+    progress: Callable[[int, int], object] | None,
+    *,
+    with_norms: bool,
+) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
+    """Return features, and Σₖ ‖φ_i^(k)‖² / n_walks² over the single walks of each node if asked for."""
+    rows = sample_rows(chosen.request(), f, chosen.ids, n_threads, progress, with_norms=with_norms)
+    return to_csr(rows, chosen.graph.n_nodes), rows.norms

@@ -1,0 +1,52 @@
+"""Tables of Walker's alias method: a weighted choice among d entries with one look at one of d slots."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.walks.compiling import compiled
+
+HALF = np.uint64(32)
+ALWAYS = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@compiled
+def build_alias(
+    indptr: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    marks: NDArray[np.uint64],
+    words: NDArray[np.uint64],  # (2 · entries,), filled
+) -> None:
+    """Fill the alias words of every row (Vose's algorithm, entries in order)."""
+    most = 0
+    for row in range(indptr.size - 1):
+        most = max(most, indptr[row + 1] - indptr[row])
+    share = np.empty(most)
+    small, large = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    for row in range(indptr.size - 1):
+        begin, degree = indptr[row], indptr[row + 1] - indptr[row]
+        total = 0.0
+        for i in range(degree):
+            total += weights[begin + i]
+        n_small = n_large = 0
+        for i in range(degree):
+            share[i] = weights[begin + i] / total * degree
+            words[2 * (begin + i)] = ALWAYS
+            words[2 * (begin + i) + 1] = marks[begin + i] | (marks[begin + i] << HALF)
+            if share[i] < 1.0:
+                small[n_small] = i
+                n_small += 1
+            else:
+                large[n_large] = i
+                n_large += 1
+        while n_small and n_large:
+            n_small -= 1
+            poor, rich = small[n_small], large[n_large - 1]
+            words[2 * (begin + poor)] = np.uint64(share[poor] * 18446744073709551616.0)
+            words[2 * (begin + poor) + 1] = marks[begin + poor] | (marks[begin + rich] << HALF)
+            share[rich] -= 1.0 - share[poor]
+            if share[rich] < 1.0:
+                n_large -= 1
+                small[n_small] = rich
+                n_small += 1

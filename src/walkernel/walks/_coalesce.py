@@ -1,0 +1,119 @@
+"""From deposits to rows of features: the values on each node that a row's walks reached are added up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.walks.compiling import compiled
+
+ONE = np.uint64(1)
+TAG_BITS = np.uint64(40)
+HASH_MULTIPLIER = np.uint64(0x9E3779B1)
+HASH_SHIFT = np.uint64(15)
+SHORT = 24
+"""Walks up to this length are searched for repeated nodes pair by pair."""
+
+
+@compiled
+def room_for(size: int) -> int:
+    """Return a power of two of at least four times the size."""
+    room = 1024
+    while room < 4 * size:
+        room *= 2
+    return room
+
+
+@compiled
+def coalesce_row(
+    nodes: Any,
+    values: NDArray[np.float64],
+    row: int,
+    slots: NDArray[np.uint64],  # a power of two of them; left by earlier rows, of smaller number
+    indices: Any,  # filled
+    data: NDArray[np.float64],  # filled
+) -> int:
+    """Add up the values of each node, nodes in the order of their first visit; return the number of nodes.
+
+    A hash table that is never emptied: a slot holds the row it was last used in and its place in that row. It
+    stays in the first cache level whatever the size of the graph, and needs no term in it.
+    """
+    mine = np.uint64(row + 1) << TAG_BITS
+    last_slot = np.uint64(slots.size - 1)
+    n = 0
+    for q in range(nodes.size):
+        node = nodes[q]
+        slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+        while slots[slot] >= mine and indices[np.int64(slots[slot] - mine)] != node:
+            slot = (slot + ONE) & last_slot
+        if slots[slot] >= mine:
+            data[np.int64(slots[slot] - mine)] += values[q]
+        else:
+            slots[slot] = mine + np.uint64(n)
+            indices[n], data[n] = node, values[q]
+            n += 1
+    return n
+
+
+@compiled
+def squared_norm(nodes: Any, values: NDArray[np.float64]) -> float:
+    """Return ‖φ‖² of the coalesced deposits of a single walk."""
+    total = 0.0
+    if nodes.size <= SHORT:
+        for a in range(nodes.size):
+            total += values[a] * values[a]
+            for b in range(a):
+                if nodes[a] == nodes[b]:
+                    total += 2.0 * values[a] * values[b]
+        return total
+    distinct, data = np.empty_like(nodes), np.empty_like(values)
+    slots = np.zeros(room_for(nodes.size), dtype=np.uint64)
+    for q in range(coalesce_row(nodes, values, 0, slots, distinct, data)):
+        total += data[q] * data[q]
+    return total
+
+
+@compiled
+def coalesce(
+    n_walks: int,
+    lengths: NDArray[np.int32],  # (rows · walks,)
+    nodes: Any,  # (deposits,)
+    values: NDArray[np.float64],  # (deposits,)
+    with_norms: bool,
+    counts: NDArray[np.int64],  # (rows,), filled: entries of each row
+    norms: NDArray[np.float64],  # (rows,), filled if with_norms: Σ ‖φ‖² over the single walks of a row
+    indices: Any,  # (deposits,), filled
+    data: NDArray[np.float64],  # (deposits,), filled
+) -> Any:
+    """Turn deposits, row by row and walk by walk, into CSR rows; return the number of entries."""
+    slots = np.zeros(1024, dtype=np.uint64)
+    n = begin = np.int64(0)
+    for row in range(counts.size):
+        own = lengths[row * n_walks : (row + 1) * n_walks]
+        size = np.int64(own.sum()) + n_walks
+        if 4 * size > slots.size:
+            slots = np.zeros(room_for(size), dtype=np.uint64)
+        part = slice(begin, begin + size)
+        counts[row] = coalesce_row(nodes[part], values[part], row, slots, indices[n:], data[n:])
+        n += counts[row]
+        if with_norms:
+            norms[row] = 0.0
+            for length in own:
+                walk = slice(begin, begin + length + 1)
+                norms[row] += squared_norm(nodes[walk], values[walk])
+                begin += length + 1
+        else:
+            begin += size
+    return n
+
+
+@compiled
+def count_hops(lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
+    """Fill the length at each deposit: 0, 1, …, L for every walk of L steps."""
+    n = 0
+    for length in lengths:
+        for t in range(length + 1):
+            hops[n + t] = t
+        n += length + 1
