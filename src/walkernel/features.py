@@ -197,8 +197,10 @@ def _identity(graph: Graph) -> str:
 
 def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
     """Return rows as a SciPy array without exact zeros; its indices are in the order of first visits."""
+    small = max(rows.data.size, n_columns) <= np.iinfo(np.int32).max
+    indptr = rows.indptr.astype(np.int32) if small else rows.indptr  # one index type, or SciPy copies
     shape = (rows.indptr.size - 1, n_columns)
-    matrix = scipy.sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+    matrix = scipy.sparse.csr_array((rows.data, rows.indices, indptr), shape=shape)
     matrix.has_canonical_format = False
     if not rows.data.all():
         matrix.eliminate_zeros()

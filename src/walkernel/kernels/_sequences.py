@@ -222,7 +222,8 @@ def _radii(radius: float) -> list[float]:
     """Circles in the disc: near its edge, the unit circle, and four to each doubling."""
     edge = min(radius, LARGEST_RADIUS)
     near = [edge * part for part in (0.99, 0.97, 0.93)] + [1.0] * (edge > 1.0)
-    return near + [edge * 2.0 ** (-j / 4) for j in range(1, 120) if j < 8 or edge * 2.0 ** (-j / 4) >= 0.2]
+    n_circles = max(8, math.ceil(4 * math.log2(edge / SMALLEST_RADIUS)))
+    return near + [edge * 2.0 ** (-j / 4) for j in range(1, n_circles)]
 
 
 def _power_samples(

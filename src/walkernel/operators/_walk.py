@@ -125,10 +125,15 @@ class LazyOperator(FeatureOperator):
 
 def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
     """Drop the columns that no side reaches: (nodes kept, sides); no cost in the number of columns."""
-    reached = np.unique(np.concatenate([side.indices for side in sides]))
-    kept = []
+    from walkernel.walks._coalesce import number_nodes
+
+    reached = np.empty(sum(side.nnz for side in sides), dtype=np.int64)
+    columns, count = [], 0
     for side in sides:
-        columns = np.searchsorted(reached, side.indices).astype(side.indices.dtype)
-        shape = (side.shape[0], max(1, reached.size))
-        kept.append(scipy.sparse.csr_array((side.data, columns, side.indptr), shape=shape))
-    return reached.astype(np.int64), kept
+        columns.append(np.empty_like(side.indices))
+        count = number_nodes(side.indices, columns[-1], reached, count)
+    kept = [
+        scipy.sparse.csr_array((side.data, own, side.indptr), shape=(side.shape[0], max(1, count)))
+        for side, own in zip(sides, columns, strict=True)
+    ]
+    return reached[:count].copy(), kept

@@ -117,3 +117,27 @@ def count_hops(lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
         for t in range(length + 1):
             hops[n + t] = t
         n += length + 1
+
+
+@compiled
+def number_nodes(nodes: Any, columns: Any, reached: NDArray[np.int64], first: int) -> Any:
+    """Give nodes numbers by first appearance, after those in reached[:first]; return how many there are.
+
+    ``columns`` is filled with the number of each node and ``reached`` with the nodes in that order.
+    """
+    room = room_for(reached.size)
+    last_slot = np.uint64(room - 1)
+    slots = np.full(room, -1, dtype=np.int64)
+    n = np.int64(0)
+    for q in range(first + nodes.size):
+        node = reached[q] if q < first else np.int64(nodes[q - first])
+        slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+        while slots[slot] >= 0 and reached[slots[slot]] != node:
+            slot = (slot + ONE) & last_slot
+        if slots[slot] < 0:
+            slots[slot] = n
+            reached[n] = node
+            n += 1
+        if q >= first:
+            columns[q - first] = slots[slot]
+    return n
