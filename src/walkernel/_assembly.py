@@ -77,7 +77,7 @@ def check_ids(
             )
         return n_nodes
     if largest >= SPARSE_ID_FACTOR:
-        n_distinct = np.unique(ends).size
+        n_distinct = _count_distinct(ends, largest)
         if largest > SPARSE_ID_FACTOR * n_distinct:
             refuse(
                 owner,
@@ -87,6 +87,14 @@ def check_ids(
                 remedy,
             )
     return largest + 1
+
+
+def _count_distinct(ends: NDArray[np.int64], largest: int) -> int:
+    if largest > 4 * ends.size:
+        return np.unique(ends).size
+    seen = np.zeros(largest + 1, dtype=bool)
+    seen[ends] = True
+    return int(seen.sum())
 
 
 def read_weights(

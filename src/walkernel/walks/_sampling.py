@@ -7,6 +7,7 @@ and cut to the true one in place, so that the peak of memory is the result and a
 from __future__ import annotations
 
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,7 @@ TASK_WALKS = 2**13
 
 Progress = Callable[[int, int], object]
 NO_NORMS = np.empty(0)
+NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 class Deposits(NamedTuple):
@@ -199,6 +201,60 @@ def _walk(
         size = 2 * arrays[0].size
 
 
+class Joiner:
+    """Pieces joined in the order of their tasks, by whichever thread finds the next ones ready.
+
+    Their places are known as soon as all earlier pieces are there; copying needs no lock. Pieces beyond the
+    reserved capacity, which hardly ever come, wait for the end.
+    """
+
+    def __init__(self, capacity: int, pool: Pool) -> None:
+        self.capacity, self.pool = capacity, pool
+        self.whole = [np.empty(capacity, dtype=t) for t in pool.types]
+        self.counts: list[NDArray[np.int64]] = []
+        self.norms: list[NDArray[np.float64]] = []
+        self.filled = 0
+        self._lock = threading.Lock()
+        self._early: dict[int, Piece] = {}
+        self._late: list[tuple[int, Piece]] = []
+
+    def add(self, number: int, piece: Piece) -> None:
+        """Take the piece of a task, and copy all pieces whose places are known now."""
+        with self._lock:
+            self._early[number] = piece
+            ready = []
+            while len(self.counts) in self._early:
+                following = self._early.pop(len(self.counts))
+                ready.append((self.filled, following))
+                self.filled += following.n
+                self.counts.append(following.counts)
+                self.norms.append(following.norms)
+        for place, following in ready:
+            if place + following.n > self.capacity:
+                self._late.append((place, following))
+                continue
+            _copy(following, self.whole, place)
+            self.pool.give_back(following.arrays)
+
+    def result(self) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[Any]]]:
+        """Return counts, norms and arrays of all pieces."""
+        if self._late:
+            kept = min(place for place, _ in self._late)
+            larger = [np.empty(self.filled, dtype=t) for t in self.pool.types]
+            _copy(Piece(NO_COUNTS, NO_NORMS, kept, self.whole), larger, 0)
+            for place, piece in self._late:
+                _copy(piece, larger, place)
+            self.whole = larger
+        for array in self.whole:
+            array.resize(self.filled, refcheck=False)
+        return np.concatenate(self.counts), np.concatenate(self.norms), self.whole
+
+
+def _copy(piece: Piece, targets: list[NDArray[Any]], place: int) -> None:
+    for target, source in zip(targets, piece.arrays, strict=True):
+        target[place : place + piece.n] = source[: piece.n]
+
+
 def _gather(
     request: Request,
     starts: NDArray[np.int64],
@@ -207,58 +263,41 @@ def _gather(
     work: Callable[[NDArray[np.int64], Pool], Piece],
     types: list[Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[Any]]]:
-    """Run the tasks and join their pieces in order: (counts, norms, arrays)."""
+    """Run the tasks and join their pieces: (counts, norms, arrays)."""
     walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
     size = max(1, walks // request.n_walks)
     parts = [starts[i : i + size] for i in range(0, starts.size, size)]
-    pool = Pool(types)
-    counts: list[NDArray[np.int64]] = []
-    norms: list[NDArray[np.float64]] = []
-    whole = pool.take(request.expected_deposits(starts.size * request.n_walks)) if len(parts) > 1 else []
-    filled = done = 0
-    for piece in _in_order(lambda part: work(part, pool), parts, n_threads):
-        counts.append(piece.counts)
-        norms.append(piece.norms)
-        done += piece.counts.size
+    capacity = request.expected_deposits(starts.size * request.n_walks) if len(parts) > 1 else 0
+    joiner = Joiner(capacity, Pool(types))
+    done = 0
+    for number in _in_order(lambda i: joiner.add(i, work(parts[i], joiner.pool)), len(parts), n_threads):
+        done += parts[number].size
         if progress is not None:
             progress(done, starts.size)
-        if len(parts) == 1:
-            return piece.counts, piece.norms, [array[: piece.n].copy() for array in piece.arrays]
-        if filled + piece.n > whole[0].size:
-            whole = [_grown(array, filled, 2 * (filled + piece.n)) for array in whole]
-        for target, source in zip(whole, piece.arrays, strict=True):
-            target[filled : filled + piece.n] = source[: piece.n]
-        pool.give_back(piece.arrays)
-        filled += piece.n
-    for array in whole:
-        array.resize(filled, refcheck=False)
-    return np.concatenate(counts), np.concatenate(norms), whole
+    return joiner.result()
 
 
-def _grown(array: NDArray[Any], filled: int, size: int) -> NDArray[Any]:
-    larger = np.empty(size, dtype=array.dtype)
-    larger[:filled] = array[:filled]
-    return larger
+def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterator[int]:
+    """Run tasks 0 … count−1, a few ahead, and yield the number of each when it and all before are done.
 
-
-def _in_order(
-    work: Callable[[NDArray[np.int64]], Piece], parts: list[NDArray[np.int64]], n_threads: int
-) -> Iterator[Piece]:
-    """Yield the result of each part in order, a few ahead; an interrupt drops the parts not yet begun."""
-    if n_threads == 1 or len(parts) == 1:
-        yield from map(work, parts)
+    An interrupt drops the tasks not yet begun.
+    """
+    if n_threads == 1 or count == 1:
+        for number in range(count):
+            task(number)
+            yield number
         return
-    with ThreadPoolExecutor(max_workers=min(n_threads, len(parts))) as threads:
-        pending: deque[Future[Piece]] = deque()
+    with ThreadPoolExecutor(max_workers=min(n_threads, count)) as threads:
+        pending: deque[tuple[int, Future[None]]] = deque()
         try:
-            for part in parts:
-                pending.append(threads.submit(work, part))
-                if len(pending) > 2 * n_threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+            for number in range(count):
+                pending.append((number, threads.submit(task, number)))
+                while len(pending) > 4 * n_threads or (number == count - 1 and pending):
+                    first, future = pending.popleft()
+                    future.result()
+                    yield first
         finally:
-            for future in pending:
+            for _, future in pending:
                 future.cancel()
 
 
