@@ -13,6 +13,7 @@ ONE = np.uint64(1)
 TAG_BITS = np.uint64(40)
 HASH_MULTIPLIER = np.uint64(0x9E3779B1)
 HASH_SHIFT = np.uint64(15)
+SMALLEST_TABLE = 2048
 SHORT = 24
 """Walks up to this length are searched for repeated nodes pair by pair."""
 
@@ -20,7 +21,7 @@ SHORT = 24
 @compiled
 def room_for(size: int) -> int:
     """Return a power of two of at least four times the size."""
-    room = 1024
+    room = SMALLEST_TABLE
     while room < 4 * size:
         room *= 2
     return room
@@ -28,6 +29,7 @@ def room_for(size: int) -> int:
 
 @compiled
 def coalesce_row(
+    lengths: NDArray[np.int32],  # (walks,)
     nodes: Any,
     values: NDArray[np.float64],
     row: int,
@@ -35,25 +37,31 @@ def coalesce_row(
     indices: Any,  # filled
     data: NDArray[np.float64],  # filled
 ) -> int:
-    """Add up the values of each node, nodes in the order of their first visit; return the number of nodes.
+    """Add up the values on each node, nodes in the order of their first visit; return the number of nodes.
 
     A hash table that is never emptied: a slot holds the row it was last used in and its place in that row. It
-    stays in the first cache level whatever the size of the graph, and needs no term in it.
+    stays in the first cache level whatever the size of the graph, and needs no term in it. All walks begin at
+    home with the same deposit.
     """
     mine = np.uint64(row + 1) << TAG_BITS
     last_slot = np.uint64(slots.size - 1)
-    n = 0
-    for q in range(nodes.size):
-        node = nodes[q]
-        slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
-        while slots[slot] >= mine and indices[np.int64(slots[slot] - mine)] != node:
-            slot = (slot + ONE) & last_slot
-        if slots[slot] >= mine:
-            data[np.int64(slots[slot] - mine)] += values[q]
-        else:
-            slots[slot] = mine + np.uint64(n)
-            indices[n], data[n] = node, values[q]
-            n += 1
+    slots[((np.uint64(nodes[0]) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot] = mine
+    indices[0], data[0] = nodes[0], values[0] * lengths.size
+    n = 1
+    begin = np.int64(0)
+    for length in lengths:
+        for q in range(begin + 1, begin + length + 1):
+            node = nodes[q]
+            slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+            while slots[slot] >= mine and indices[np.int64(slots[slot] - mine)] != node:
+                slot = (slot + ONE) & last_slot
+            if slots[slot] >= mine:
+                data[np.int64(slots[slot] - mine)] += values[q]
+            else:
+                slots[slot] = mine + np.uint64(n)
+                indices[n], data[n] = node, values[q]
+                n += 1
+        begin += length + 1
     return n
 
 
@@ -70,7 +78,8 @@ def squared_norm(nodes: Any, values: NDArray[np.float64]) -> float:
         return total
     distinct, data = np.empty_like(nodes), np.empty_like(values)
     slots = np.zeros(room_for(nodes.size), dtype=np.uint64)
-    for q in range(coalesce_row(nodes, values, 0, slots, distinct, data)):
+    lengths = np.full(1, nodes.size - 1, dtype=np.int32)
+    for q in range(coalesce_row(lengths, nodes, values, 0, slots, distinct, data)):
         total += data[q] * data[q]
     return total
 
@@ -88,7 +97,7 @@ def coalesce(
     data: NDArray[np.float64],  # (deposits,), filled
 ) -> Any:
     """Turn deposits, row by row and walk by walk, into CSR rows; return the number of entries."""
-    slots = np.zeros(1024, dtype=np.uint64)
+    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
     n = begin = np.int64(0)
     for row in range(counts.size):
         own = lengths[row * n_walks : (row + 1) * n_walks]
@@ -96,7 +105,7 @@ def coalesce(
         if 4 * size > slots.size:
             slots = np.zeros(room_for(size), dtype=np.uint64)
         part = slice(begin, begin + size)
-        counts[row] = coalesce_row(nodes[part], values[part], row, slots, indices[n:], data[n:])
+        counts[row] = coalesce_row(own, nodes[part], values[part], row, slots, indices[n:], data[n:])
         n += counts[row]
         if with_norms:
             norms[row] = 0.0

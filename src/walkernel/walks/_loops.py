@@ -186,20 +186,21 @@ def step_alias(
 
 @compiled
 def deposit(
-    n: int,
-    step: int,
-    factor: float,
-    walkers: Walkers,
-    last: NDArray[np.float64],
-    nodes: Any,
-    values: NDArray[np.float64],
+    n: int, step: int, factor: float, walkers: Walkers, table: Any, nodes: Any, values: NDArray[np.float64]
 ) -> None:
     """Write the deposits of the first n walkers after a step."""
     here, load, place = walkers.here, walkers.load, walkers.place
-    for j in range(n):
-        node = here[j]
-        nodes[place[j] + step] = node
-        values[place[j] + step] = factor * load[j] * last[node]
+    packed, last = table.packed, table.last
+    if table.last_by_degree:
+        for j in range(n):
+            node = here[j]
+            nodes[place[j] + step] = node
+            values[place[j] + step] = factor * load[j] * last[np.int64(packed[node] & DEGREE)]
+    else:
+        for j in range(n):
+            node = here[j]
+            nodes[place[j] + step] = node
+            values[place[j] + step] = factor * load[j] * last[node]
 
 
 @compiled
@@ -290,7 +291,7 @@ def walk_block(
             step_alias(n, walkers, words, table.packed, table.alias)
         else:
             step_uniform(n, walkers, words, table.packed, table.indices)
-        deposit(n, step, factors[step], walkers, table.last, nodes, values)
+        deposit(n, step, factors[step], walkers, table, nodes, values)
     return total if table.is_plain else close_gaps(count, walkers, reserved, nodes, values)
 
 

@@ -46,6 +46,8 @@ class WalkTable(NamedTuple):
     """Loads are those of M / scale, a power of two, so that products of large entries do not overflow."""
     is_plain: bool
     """Whether loads need no running product and no walk can get stuck after its start."""
+    last_by_degree: bool
+    """Whether ``last`` is indexed by the degree of a node rather than by the node."""
 
 
 class StepLaw(NamedTuple):
@@ -110,9 +112,6 @@ def _build(law: StepLaw, matrix: str) -> WalkTable:
         refuse(
             "sample_walks", "graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size
         )
-    packed, last = _interleaved(law.enter.size)
-    packed[:] = (law.indptr[:-1].astype(np.uint64) << np.uint64(DEGREE_BITS)) | counts.astype(np.uint64)
-    last[:] = law.enter
     scale = _typical_factor(law.row_totals()) if matrix == "adjacency" else 1.0
     first = law.leave * law.row_totals() / scale
     inner = first * law.enter
@@ -125,19 +124,33 @@ def _build(law: StepLaw, matrix: str) -> WalkTable:
         edge = law.values
     stuck = bool((counts[law.indices] == 0).any()) if (counts == 0).any() else False
     plain = not (inner.size or edge.size or signed or stuck)
-    return WalkTable(packed, law.indices, alias, edge, first, inner, last, scale, plain)
+    packed, last, by_degree = _node_words(law, counts, plain)
+    return WalkTable(packed, law.indices, alias, edge, first, inner, last, scale, plain, by_degree)
+
+
+def _node_words(
+    law: StepLaw, counts: NDArray[np.int64], plain: bool
+) -> tuple[NDArray[np.uint64], NDArray[np.float64], bool]:
+    """Return packed rows, last factors, and whether these go by degree.
+
+    A deposit needs the last factor of a node and the next step its row. Factors that depend on the degree
+    alone are kept in a short list; others share the cache lines of the rows.
+    """
+    words = (law.indptr[:-1].astype(np.uint64) << np.uint64(DEGREE_BITS)) | counts.astype(np.uint64)
+    of_degree = np.zeros(counts.max(initial=0) + 1)
+    of_degree[counts] = law.enter
+    if plain and np.array_equal(of_degree[counts], law.enter):
+        return words, of_degree, True
+    pairs = np.empty((counts.size, 2), dtype=np.uint64)
+    pairs[:, 0] = words
+    pairs.view(np.float64)[:, 1] = law.enter
+    return pairs[:, 0], pairs.view(np.float64)[:, 1], False
 
 
 def _typical_factor(totals: NDArray[np.float64]) -> float:
     """Return the power of two next to the row total that walks meet on average, Σd² / Σd."""
     total = totals.sum()
     return float(2.0 ** np.round(np.log2((totals**2).sum() / total))) if total > 0 else 1.0
-
-
-def _interleaved(size: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """Return two arrays that share cache lines: a deposit reads what the next step needs too."""
-    pairs = np.empty((size, 2), dtype=np.uint64)
-    return pairs[:, 0], pairs.view(np.float64)[:, 1]
 
 
 def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
