@@ -107,7 +107,8 @@ def swapped_degrees(monkeypatch):
 
     def build(*arguments):
         table = original(*arguments)
-        return table._replace(first=1 / table.first, last=1 / table.last)
+        with np.errstate(divide="ignore"):
+            return table._replace(first=1 / table.first, last=1 / table.last)
 
     monkeypatch.setattr(_tables, "_build", build)
 
