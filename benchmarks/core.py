@@ -30,7 +30,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import walkernel as wk
-from walkernel.sampling import Sampling
+from walkernel.features import Sampling
+from walkernel.sampling import checked_sampling
 from walkernel.walks import _sampling
 
 P_HALT = 0.1
@@ -113,7 +114,7 @@ def speed_rows(n_nodes: int, n_walks: int, n_threads: int, repeats: int) -> list
     plain, heavy = random_graph(n_nodes), random_graph(n_nodes, weighted=True)
     nodes = np.arange(min(n_nodes, 200_000))
     samplings = {
-        kind: Sampling.checked("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
+        kind: checked_sampling("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
         for kind, g in (("unweighted", plain), ("weighted", heavy))
     }
     steps = {kind: walks_only(s, 1) for kind, s in samplings.items()}

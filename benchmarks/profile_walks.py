@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 import walkernel as wk
-from walkernel.sampling import Sampling
+from walkernel.sampling import checked_sampling
 from walkernel.walks import _coalesce, _loops
 
 N_WALKS, BLOCK = 16, 128
@@ -39,7 +39,7 @@ def advance(table, key, walkers, active, longest, mode):
 def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     """Return nanoseconds for each step of the parts of the walker, and of coalescing."""
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
-    request = Sampling.checked("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False).request()
+    request = checked_sampling("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False).request()
     table, factors = request.table, 1.0 / request.survival
     walkers = _loops.make_walkers(BLOCK * N_WALKS)
     active = np.zeros(request.thresholds.size + 2, dtype=np.int64)

@@ -26,7 +26,7 @@ from walkernel._files import atomic_write
 from walkernel.convergence import check_convergence, check_matrix, modulation_of, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import Deposits, IndependentWalks, Rows, concatenate, walk_table
+from walkernel.walks import Deposits, IndependentWalks, Request, Rows, WalkTable, concatenate, walk_table
 
 FORMAT = "walkernel walks 1"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
@@ -35,7 +35,29 @@ Modulation = Kernel | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
-class Walks:
+class Sampling:
+    """Which walks are sampled: where they start, how and on what they go."""
+
+    graph: Graph
+    ids: NDArray[np.int64]
+    n_walks: int
+    sampler: IndependentWalks
+    seed: int
+    stream: int
+    matrix: str
+    transpose: bool
+
+    def table(self) -> WalkTable:
+        """Return what the walker gathers from."""
+        return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
+
+    def request(self) -> Request:
+        """Return what decides the bits of the sample."""
+        return Request(self.table(), self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Walks(Sampling):
     """Sampled walks: what ``sample_walks`` returns.
 
     Attributes
@@ -53,14 +75,6 @@ class Walks:
         walk by walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale.
     """
 
-    graph: Graph
-    ids: NDArray[np.int64]
-    n_walks: int
-    sampler: IndependentWalks
-    seed: int
-    stream: int
-    matrix: str
-    transpose: bool
     deposits: Deposits
 
     @property
@@ -71,7 +85,7 @@ class Walks:
     @property
     def scale(self) -> float:
         """A power of two that loads are divided by at every step; 1 but for the adjacency matrix."""
-        return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose).scale
+        return self.table().scale
 
     @property
     def n_steps(self) -> int:

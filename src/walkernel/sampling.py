@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,57 +20,36 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._random import check_seed, check_stream
-from walkernel.features import Modulation, Walks, modulation_values, to_csr
+from walkernel.features import Modulation, Sampling, Walks, modulation_values, to_csr
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import IndependentWalks, Request, sample_deposits, sample_rows, walk_table
+from walkernel.walks import IndependentWalks, sample_deposits, sample_rows
 
 MOST_WALKS = 2**32 - 2
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """The arguments that sampling functions share, checked: where walks start, how and on what they go."""
-
-    graph: Graph
-    ids: NDArray[np.int64]
-    n_walks: int
-    sampler: IndependentWalks
-    seed: int
-    stream: int
-    matrix: str
-    transpose: bool
-
-    @staticmethod
-    def checked(
-        owner: str,
-        graph: Graph,
-        n_walks: int,
-        sampler: IndependentWalks | None,
-        seed: int,
-        stream: int,
-        nodes: Any,
-        matrix: str,
-        transpose: bool,
-    ) -> Sampling:
-        """Check the arguments of a function named ``owner``."""
-        instance(
-            owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-        )
-        n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
-        sampler = IndependentWalks() if sampler is None else sampler
-        instance(owner, "sampler", sampler, IndependentWalks)
-        seed, stream = check_seed(owner, seed), check_stream(owner, stream)
-        one_of(owner, "matrix", matrix, MATRICES)
-        flag(owner, "transpose", transpose)
-        ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-        distinct(owner, "nodes", ids, graph.names)
-        return Sampling(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
-
-    def request(self) -> Request:
-        """Return what decides the bits of the sample."""
-        table = walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
-        return Request(table, self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
+def checked_sampling(
+    owner: str,
+    graph: Graph,
+    n_walks: int,
+    sampler: IndependentWalks | None,
+    seed: int,
+    stream: int,
+    nodes: Any,
+    matrix: str,
+    transpose: bool,
+) -> Sampling:
+    """Check the arguments that the sampling functions share, for a function named ``owner``."""
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    sampler = IndependentWalks() if sampler is None else sampler
+    instance(owner, "sampler", sampler, IndependentWalks)
+    seed, stream = check_seed(owner, seed), check_stream(owner, stream)
+    one_of(owner, "matrix", matrix, MATRICES)
+    flag(owner, "transpose", transpose)
+    ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
+    distinct(owner, "nodes", ids, graph.names)
+    return Sampling(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 
 def sample_walks(
@@ -122,7 +100,7 @@ def sample_walks(
     (2, 4)
     """
     owner = "sample_walks"
-    chosen = Sampling.checked(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     threads = thread_count(owner, n_threads)
     deposits = sample_deposits(chosen.request(), chosen.ids, threads, progress_callback(owner, progress))
     return Walks(**vars(chosen), deposits=deposits)
@@ -169,7 +147,7 @@ def sample_features(
     owner = "sample_features"
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
-    chosen = Sampling.checked(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     longest = chosen.sampler.thresholds().size
     f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
     threads = thread_count(owner, n_threads)

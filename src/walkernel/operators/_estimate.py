@@ -35,12 +35,12 @@ from walkernel.convergence import (
     spectral_radius,
     warn_of_infinite_variance,
 )
-from walkernel.features import scaled_sequence
+from walkernel.features import Sampling, scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
-from walkernel.sampling import MOST_WALKS, Sampling, feature_rows
+from walkernel.sampling import MOST_WALKS, feature_rows
 from walkernel.walks import IndependentWalks
 
 DEFAULT_WALKS = 128
@@ -141,7 +141,7 @@ def estimate_kernel(
 
     def sample(side: int, sequence: str, with_norms: bool) -> Any:
         sampling = Sampling(graph, ids, count, used, key, side, kernel.matrix, bool(side))
-        scaled = scaled_sequence(kernel, sampling.request().table.scale)
+        scaled = scaled_sequence(kernel, sampling.table().scale)
         f = scaled.coefficients(longest) if sequence == "coefficients" else scaled.modulation(longest)
         return feature_rows(sampling, f, threads, report, with_norms=with_norms)
 
