@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -118,18 +118,26 @@ def check_convergence(graph: Graph, kernel: Kernel) -> None:
 
 
 class Modulated(NamedTuple):
-    """A sequence f that walks are weighted with, on a graph and a matrix, in the directions walked."""
+    """The sequence f that a pair weights the walks of a kernel with, on a graph, in the directions walked."""
 
     graph: Graph
-    matrix: str
+    kernel: Kernel
+    pair: str
     directions: tuple[bool, ...]
-    sequence: Callable[[int], NDArray[np.float64]]
-    radius: float
-    name: str
+
+    @property
+    def name(self) -> str:
+        """What a warning calls it."""
+        return f"The {self.pair} pair of {self.kernel}"
+
+    @property
+    def radius(self) -> float:
+        """Radius of convergence of Σ f_l zˡ."""
+        return self.kernel.radius if self.pair == "lazy" else self.kernel.power_radius(0.5)
 
     def growth(self, transition: str) -> float:
         """Return an upper bound on ρ(Q₀)."""
-        return second_moment_radius(self.graph, transition, self.matrix, self.directions)
+        return second_moment_radius(self.graph, transition, self.kernel.matrix, self.directions)
 
     def largest_p_halt(self, transition: str = "weights") -> float:
         """Return the p_halt below which the variance is finite; not positive if there is none."""
@@ -139,11 +147,11 @@ class Modulated(NamedTuple):
 
     def sizes(self, transition: str) -> NDArray[np.float64]:
         """Return |f_l| ρ(Q₀)^(l/2) for l up to where hardly anything is left."""
-        root = math.log(self.growth(transition) or 1.0) / 2
+        root = math.sqrt(self.growth(transition) or 1.0)
+        scaled = self.kernel if root == 1.0 else self.kernel.scaled(root)
         n = 128
         while True:
-            with np.errstate(divide="ignore", over="ignore", under="ignore"):
-                sizes = np.exp(np.log(np.abs(self.sequence(n))) + np.arange(n) * root)
+            sizes = np.abs(scaled.coefficients(n) if self.pair == "lazy" else scaled.modulation(n))
             if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= 1e-6 * sizes.sum()):
                 return sizes
             n *= 2
@@ -157,7 +165,7 @@ def default_sampler(modulated: Modulated) -> IndependentWalks:
     """
     limit = modulated.largest_p_halt()
     if limit <= SHORTEST_P_HALT:
-        return IndependentWalks(DEFAULT_P_HALT)
+        return IndependentWalks(SHORTEST_P_HALT if limit > 0 else DEFAULT_P_HALT)
     candidates = np.geomspace(SHORTEST_P_HALT, DEFAULT_P_HALT, 41)
     candidates = candidates[candidates < max(0.7 * limit, 1.01 * SHORTEST_P_HALT)]
     sizes = modulated.sizes("weights")
@@ -190,11 +198,3 @@ def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -
             InfiniteVarianceWarning,
             stacklevel=4,
         )
-
-
-def modulation_of(graph: Graph, kernel: Kernel, pair: str, directions: tuple[bool, ...]) -> Modulated:
-    """Return the sequence that a pair weights the walks of a kernel with."""
-    lazy = pair == "lazy"
-    sequence = kernel.coefficients if lazy else kernel.modulation
-    radius = kernel.radius if lazy else kernel.power_radius(0.5)
-    return Modulated(graph, kernel.matrix, directions, sequence, radius, f"The {pair} pair of {kernel}")

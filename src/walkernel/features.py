@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from walkernel._checks import Described, distinct, instance, real_array, refuse
 from walkernel._files import atomic_write
-from walkernel.convergence import check_convergence, check_matrix, modulation_of, warn_of_infinite_variance
+from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import Deposits, IndependentWalks, Request, Rows, WalkTable, concatenate, walk_table
@@ -238,7 +238,7 @@ def modulation_values(
         check_matrix("features", kernel_or_f, matrix)
         check_convergence(graph, kernel_or_f)
         f = scaled_sequence(kernel_or_f, scale).modulation(length)
-        warn_of_infinite_variance(modulation_of(graph, kernel_or_f, "symmetric", (transpose,)), sampler)
+        warn_of_infinite_variance(Modulated(graph, kernel_or_f, "symmetric", (transpose,)), sampler)
         return f
     values = kernel_or_f(np.arange(length)) if callable(kernel_or_f) else kernel_or_f
     f = real_array("features", "f", values, ndim=1)

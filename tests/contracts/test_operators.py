@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse.linalg
 from scipy.sparse.linalg import LinearOperator
 
@@ -371,3 +372,51 @@ def test_threaded_products_equal_scipys(columns):
         assert np.allclose(_products.multiply_transposed(big, W, threads), big.T @ W)
     one, two = (_products.multiply(big, V, t) for t in (1, 2))
     assert np.array_equal(one, two)
+
+
+def heavy(weight, *, directed):
+    """A graph of 20 nodes whose weights are about ``weight``, and the kernel exp(A · 5 / ρ)."""
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 20, (60, 2))
+    graph = wk.Graph.from_edges(
+        edges, n_nodes=20, weights=weight * rng.uniform(0.5, 1.5, 60), directed=directed
+    )
+    rho = max(abs(np.linalg.eigvals(graph.to_scipy().toarray())))
+    return graph, float(5 / rho)
+
+
+@pytest.mark.parametrize("weight", [1e-2, 1e3, 1e6, 1e12])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.filterwarnings("ignore::walkernel.InfiniteVarianceWarning")
+def test_units_of_the_weights_do_not_matter(weight, directed):
+    graph, s = heavy(weight, directed=directed)
+    kernel = wk.PowerSeries.from_function(lambda x: np.exp(s * x), matrix="adjacency")
+    truth = scipy.linalg.expm(s * graph.to_scipy().toarray())
+    assert np.allclose(wk.exact_kernel(graph, kernel), truth, rtol=1e-9, atol=1e-9 * truth.max())
+    polynomial = wk.polynomial_operator(graph, kernel).to_dense()
+    assert np.allclose(polynomial, truth, rtol=0, atol=1e-8 * truth.max())
+    estimate = wk.estimate_kernel(
+        graph, kernel, 20000, pair="lazy", sampler=wk.IndependentWalks(0.1)
+    ).to_dense()
+    assert np.linalg.norm(estimate - truth) < 0.3 * np.linalg.norm(truth)
+
+
+def test_named_kernels_on_dense_adjacency_matrices_stay_finite():
+    graph = wk.Graph.from_scipy(np.ones((400, 400)) - np.eye(400))
+    kernel = wk.Diffusion(0.6, matrix="adjacency")
+    exact = wk.exact_kernel(graph, kernel)
+    estimate = wk.estimate_kernel(graph, kernel, 64, nodes=[0, 1, 2]).to_dense()
+    assert np.allclose(estimate, exact[:3, :3], rtol=0.5)
+
+
+def test_products_of_negative_kernels_take_the_lazy_pair():
+    kernel = (-1 * wk.Diffusion(1.0)) * (-1 * wk.Diffusion(2.0))
+    assert wk.estimate_kernel(graphs.karate(), kernel, 8).pair == "lazy"
+
+
+@pytest.mark.filterwarnings("ignore::walkernel.InfiniteVarianceWarning")
+def test_the_widest_kernels_get_the_longest_walks():
+    from walkernel.convergence import Modulated, default_sampler
+
+    modulated = Modulated(graphs.karate(), wk.RegularizedLaplacian(1, 100.0), "symmetric", (False,))
+    assert default_sampler(modulated).p_halt == 0.001

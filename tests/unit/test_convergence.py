@@ -9,9 +9,9 @@ import scipy.sparse
 import graphs
 import walkernel as wk
 from walkernel.convergence import (
+    Modulated,
     adjacency_bound,
     default_sampler,
-    modulation_of,
     second_moment_radius,
     spectral_bound,
     spectral_radius,
@@ -59,7 +59,7 @@ def test_second_moments_by_hand(matrix, transition):
 
 
 def modulated(kernel, pair="symmetric", graph=None):
-    return modulation_of(graph or graphs.karate(), kernel, pair, (False,))
+    return Modulated(graph or graphs.karate(), kernel, pair, (False,))
 
 
 def test_variance_limits_of_the_paper():

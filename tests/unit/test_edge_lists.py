@@ -151,3 +151,40 @@ class TestEdgeLists:
         assert "gzip file, found" in refusal(path)
         path.write_bytes(b"0,1\n")
         assert "expected a gzip file, found something else" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1,inf\n1,2,2\n",
+        "0,1,\n1,2,2\n",
+        "0,1,0x10\n1,2,3\n",
+        "0,1,1_000\n1,2,3\n",
+        "ann,bob,NA\nbob,cem,2\n",
+    ],
+)
+def test_a_malformed_first_weight_is_not_a_header(tmp_path, text):
+    path = tmp_path / "edges.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="line 1: expected a finite number as the weight"):
+        wk.load_graph(path)
+
+
+def test_semicolons_come_before_decimal_commas(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("0;1;0,5\n1;2;0,25\n")
+    with pytest.raises(ValueError, match="line 1: expected a finite number as the weight, found '0,5'"):
+        wk.load_graph(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cr.csv", b"0,1\r1,2\r2,3\r"),
+        ("names.csv", b"a,b\rb,c\rc,d\r"),
+        ("tabs.tsv", b"0\t1\t\n1\t2\t\n2\t3\t\n"),
+    ],
+)
+def test_old_line_ends_and_final_delimiters(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert wk.load_graph(tmp_path / name).n_edges == 3

@@ -314,3 +314,15 @@ class TestDoor:
             f"Reading {suffix} files needs {package}. Install it with `pip install walkernel[{extra}]`."
         )
         assert refusal(put(name, "x"), ImportError) == expected
+
+
+def test_edge_archives_of_the_wrong_shape_are_refused(tmp_path):
+    path = tmp_path / "turned.npz"
+    np.savez(path, edges=np.array([[0, 1, 2], [3, 4, 5]]), n=6)
+    with pytest.raises(ValueError, match="transpose"):
+        wk.load_graph(path)
+    np.savez(path, edges=np.array([[0, 1], [1, 2]]), n=3, directed=True)
+    assert wk.load_graph(path).directed
+    np.savez(path, edges=np.array([[0, 1], [1, 0], [1, 2]]), n=3, lengths=np.ones(3))
+    with pytest.raises(ValueError, match="lengths"):
+        wk.load_dataset(path)

@@ -106,7 +106,9 @@ def _edge_archive(arrays: dict[str, NDArray[Any]]) -> Contents:
     """Rebuild a graph and its node data from the edge format."""
     edges = arrays["edges"]
     n_nodes = int(arrays["n"])
-    graph = Graph.from_edges(edges.reshape(-1, 2), n_nodes=n_nodes, weights=arrays.get("weights"))
+    edges = edges.reshape(0, 2) if edges.size == 0 else edges
+    directed = bool(arrays.get("directed", False))
+    graph = Graph.from_edges(edges, n_nodes=n_nodes, weights=arrays.get("weights"), directed=directed)
     data = {}
     for key, field in PER_NODE.items():
         if key in arrays:
@@ -116,6 +118,8 @@ def _edge_archive(arrays: dict[str, NDArray[Any]]) -> Contents:
     for key, field in PER_EDGE.items():
         if key in arrays:
             _check_length(key, arrays[key], len(edges), "edge")
+            if directed or len(edges) != graph.n_edges:
+                raise ValueError(f"{key} needs undirected edges, each of them once")
             data[field] = arrays[key][order]
     data |= {field: arrays[key] for key, field in OTHER.items() if key in arrays}
     return Contents(graph, data)

@@ -36,6 +36,8 @@ from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary
 BYTES_AT_ONCE = 2**22
 INTEGER = re.compile(r"[+-]?[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+TITLE = re.compile(r"(?!(?i:inf(inity)?|nan|na|null|none)$)[^\W\d].*")
+"""What a column of weights may be called; not what stands for a missing number."""
 HEADER_NAMES = frozenset(
     [
         "source",
@@ -115,9 +117,12 @@ def find_layout(path: Path) -> Layout:
             break
     if not first:
         malformed(path, "edges", "no line of data")
-    order = "\t,;" if bare_suffix(path) == ".tsv" else ",;\t" if bare_suffix(path) == ".csv" else "\t,;"
+    order = ";,\t" if bare_suffix(path) == ".csv" else "\t;,"
     delimiter = next((mark for mark in order if mark in first[0][1]), None)
-    rows = [split(text, delimiter) for _, text in first]
+    try:
+        rows = [split(text, delimiter) for _, text in first]
+    except csv.Error as error:
+        malformed(path, "fields of text", str(error), first[0][0])
     header = _is_header(rows)
     if header and len(rows) == 1:
         malformed(path, "edges", "nothing but a header", first[0][0])
@@ -173,9 +178,8 @@ def _parse(lines: list[str], layout: Layout) -> NDArray[Any]:
     try:
         return _load(lines, layout)
     except ValueError:
-        kept = [line for line in lines if line.strip() and line.lstrip()[0] not in "#%"]
-        if len(kept) == len(lines):
-            raise NotAnEdgeError from None
+        texts = (line.strip() for line in lines)
+        kept = [text for text in texts if text and text[0] not in "#%"]
     try:
         return _load(kept, layout)
     except ValueError:
@@ -184,7 +188,7 @@ def _parse(lines: list[str], layout: Layout) -> NDArray[Any]:
 
 def _load(lines: list[str], layout: Layout) -> NDArray[Any]:
     weighted = layout.n_columns == 3
-    if all(line.isspace() for line in lines):
+    if all(not line or line.isspace() for line in lines):
         return np.empty(0, dtype=WEIGHTED) if weighted else np.empty((0, 2), dtype=np.int64)
     return np.loadtxt(
         lines,
@@ -237,8 +241,8 @@ def _is_header(rows: list[list[str]]) -> bool:
         return False
     named = not any(INTEGER.fullmatch(field) for field in first[:2])
     numbered = all(INTEGER.fullmatch(field) for field in rows[1][:2])
-    weights = [bool(NUMBER.fullmatch(row[2])) for row in rows if len(row) == 3]
-    return (named and numbered) or weights == [False, True]
+    titled = len(first) == 3 and bool(TITLE.fullmatch(first[2])) and bool(NUMBER.fullmatch(rows[1][2]))
+    return named and (numbered or titled)
 
 
 def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
@@ -251,8 +255,11 @@ def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
             if number >= layout.first_line:
                 yield text
 
-    for fields in _split_all(texts(), layout.delimiter):
-        yield number, fields
+    try:
+        for fields in _split_all(texts(), layout.delimiter):
+            yield number, fields
+    except csv.Error as error:
+        malformed(path, "fields of text", str(error), number)
 
 
 def _split_all(texts: Iterator[str], delimiter: str | None) -> Iterator[list[str]]:
@@ -264,11 +271,14 @@ def _split_all(texts: Iterator[str], delimiter: str | None) -> Iterator[list[str
 
 def _data_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of the lines that are neither blank nor a comment."""
-    with open_binary(path) as file:
+    with (
+        open_binary(path) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape") as file,
+    ):
         for number, line in enumerate(file, start=1):
-            try:
-                text = line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode().strip()
-            except UnicodeDecodeError as error:
-                malformed(path, "UTF-8 text", f"the byte {line[error.start]:#04x}", number)
+            wrong = next((c for c in line if "\udc80" <= c <= "\udcff"), None)
+            if wrong is not None:
+                malformed(path, "UTF-8 text", f"the byte {ord(wrong) - 0xDC00:#04x}", number)
+            text = line.strip()
             if text and text[0] not in "#%":
                 yield number, text

@@ -29,6 +29,12 @@ class Sum(Kernel):
         """Return K₁(λ) + K₂(λ)."""
         return np.asarray(self.left.spectrum(eigenvalues) + self.right.spectrum(eigenvalues))
 
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the sum of the scaled terms, or a root of it."""
+        if exponent != 1.0:
+            return super().scaled_power(exponent, length, beta)
+        return self.left.scaled_power(1.0, length, beta) + self.right.scaled_power(1.0, length, beta)
+
     @property
     def radius(self) -> float:
         """The smaller radius of convergence."""
@@ -53,9 +59,17 @@ class Product(ClosedForm):
             return self.left.power(2 * exponent, length)
         return convolve(self.left.power(exponent, length), self.right.power(exponent, length), length)
 
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the convolution of the factors' scaled powers."""
+        if exponent != 1.0 and self.left == self.right:
+            return self.left.scaled_power(2 * exponent, length, beta)
+        left, right = (side.scaled_power(exponent, length, beta) for side in (self.left, self.right))
+        return convolve(left, right, length)
+
     def has_root(self) -> bool:
-        """Tell whether both factors have one, or α₀ of the product is positive anyway."""
-        return (self.left.has_root() and self.right.has_root()) or super().has_root()
+        """Tell whether both factors have one, or are the same."""
+        square = self.left == self.right and float(np.real(self.left.spectrum(0.0))) != 0
+        return square or (self.left.has_root() and self.right.has_root())
 
     def power_radius(self, exponent: float) -> float:
         """Return the smaller of the factors' radii."""
@@ -86,6 +100,12 @@ class Multiple(ClosedForm):
             refuse("Multiple", "factor", "positive for a root", self.factor, "Use pair='lazy'.")
         return float(self.factor**exponent) * self.kernel.power(exponent, length)
 
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return c^g times the kernel's scaled power."""
+        if self.factor <= 0 and exponent != 1.0:
+            return self.power(exponent, length)
+        return float(self.factor**exponent) * self.kernel.scaled_power(exponent, length, beta)
+
     def has_root(self) -> bool:
         """Tell whether the multiple is positive and the kernel has one."""
         return self.factor > 0 and self.kernel.has_root()
@@ -113,10 +133,11 @@ class Scaled(ClosedForm):
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return βᵏ times the kernel's k-th term."""
-        terms = self.kernel.power(exponent, length)
-        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-            scaled = terms * float(self.beta) ** np.arange(length)
-        return np.where(terms == 0, 0.0, scaled)
+        return self.kernel.scaled_power(exponent, length, self.beta)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the kernel's own with both factors."""
+        return self.kernel.scaled_power(exponent, length, self.beta * beta)
 
     def has_root(self) -> bool:
         """Tell whether the kernel has one: α₀ is the same."""

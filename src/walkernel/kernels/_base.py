@@ -20,6 +20,7 @@ from walkernel._checks import MATRICES, instance, one_of, real_number, refuse, w
 from walkernel.kernels import _sequences as sequences
 
 T = TypeVar("T")
+NO_TERMS = np.empty(0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,13 +62,26 @@ class Kernel(ABC):
         if not self.has_root():
             raise ValueError(f"{self}: {sequences.no_root(float(np.real(self.spectrum(0.0))))}")
         exponent = 0.5 / whole_number("modulation", "stitches", stitches, 1)
-        return self._remembered((exponent, length), lambda: self.power(exponent, length)).copy()
+        memory = self.__dict__.setdefault("_memory", {})
+        if memory.get(exponent, NO_TERMS).size < length:
+            memory[exponent] = self.power(exponent, length)
+        return memory[exponent][:length].copy()
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
         if exponent == 1.0:
             return self.coefficients(length)
         return sequences.power_on_circle(self.spectrum, exponent, length, self.power_radius(exponent))
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the first ``length`` coefficients of K(βz)^exponent: βᵏ times those of K(z)^exponent.
+
+        Where terms may be too small or too large for a float before β is applied, kernels apply it inside.
+        """
+        if beta == 0:
+            return self.power(exponent, length) * (np.arange(length) == 0)
+        radius = self.power_radius(exponent) / abs(beta)
+        return sequences.power_on_circle(lambda z: self.spectrum(beta * z), exponent, length, radius)
 
     def has_root(self) -> bool:
         """Tell whether α₀ > 0, so that a real f with f * f = α exists as a formal series."""
@@ -161,6 +175,12 @@ class ClosedForm(Kernel):
     def power_radius(self, exponent: float) -> float:
         """Radius of convergence of the series of K(z)^exponent."""
 
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return βᵏ times the k-th coefficient of K(z)^exponent."""
+        terms = self.power(exponent, length)
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+            return np.where(terms == 0, 0.0, terms * float(beta) ** np.arange(length))
+
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
         return self.power(1.0, whole_number("coefficients", "length", length, 1))
@@ -169,6 +189,14 @@ class ClosedForm(Kernel):
     def radius(self) -> float:
         """Radius of convergence of Σ αₖ zᵏ."""
         return self.power_radius(1.0)
+
+
+def exponentiated(logs: NDArray[np.float64], beta: float) -> NDArray[np.float64]:
+    """Return βᵏ exp(logs_k)."""
+    k = np.arange(logs.size)
+    with np.errstate(under="ignore", over="ignore", divide="ignore", invalid="ignore"):
+        scaled = np.exp(np.where(k == 0, logs, logs + k * np.log(abs(beta))))
+    return scaled * np.where(k % 2 == 1, math.copysign(1.0, beta), 1.0)
 
 
 def geometric_product(first: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:

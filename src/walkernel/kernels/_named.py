@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
-from walkernel.kernels._base import ClosedForm, geometric_product
+from walkernel.kernels._base import ClosedForm, exponentiated, geometric_product
 
 
 def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
@@ -48,11 +48,14 @@ class Diffusion(ClosedForm):
         _store(self, "sigma", _lengthscale("Diffusion", "sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return e^-s sᵏ/k! with s = t·exponent, through logarithms so that no term underflows early."""
+        """Return e^-s sᵏ/k! with s = t·exponent."""
+        return self.scaled_power(exponent, length, 1.0)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return e^-s (sβ)ᵏ/k!, through logarithms so that no term underflows early."""
         s = self.sigma**2 / 2 * exponent
         logs = np.concatenate([[0.0], np.cumsum(np.log(s) - np.log(np.arange(1, length)))]) - s
-        with np.errstate(under="ignore"):
-            return np.exp(logs)
+        return exponentiated(logs, beta)
 
     def has_root(self) -> bool:
         """Return True, also where α₀ = e^-t is too small for a float."""
@@ -87,12 +90,15 @@ class RegularizedLaplacian(ClosedForm):
         _store(self, "sigma", _lengthscale("RegularizedLaplacian", "sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²), through logarithms."""
+        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
+        return self.scaled_power(exponent, length, 1.0)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the same with cβ for c, through logarithms."""
         s, k = self.d * exponent, np.arange(1, length)
         ratios = np.log((s + k - 1) / k) - math.log1p(self.sigma**-2)
         logs = np.concatenate([[0.0], np.cumsum(ratios)]) - s * math.log1p(self.sigma**2)
-        with np.errstate(under="ignore"):
-            return np.exp(logs)
+        return exponentiated(logs, beta)
 
     def has_root(self) -> bool:
         """Return True, also where α₀ is too small for a float."""
@@ -140,7 +146,11 @@ class Matern(ClosedForm):
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return the regularised Laplacian's series at ν·exponent, scaled."""
-        return self._scale**exponent * self._regularized.power(exponent, length)
+        return self.scaled_power(exponent, length, 1.0)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the same for K(βz)."""
+        return self._scale**exponent * self._regularized.scaled_power(exponent, length, beta)
 
     def power_radius(self, exponent: float) -> float:
         """Return 1 + 2ν/κ², the pole."""
@@ -218,6 +228,12 @@ class InverseCosine(ClosedForm):
         terms = geometric_product(math.sqrt(0.5), np.pi * self.scale / 4 / np.arange(1, length))
         series = terms * np.where(np.arange(length) // 2 % 2 == 0, 1.0, -1.0)
         return series if exponent == 1.0 else sequences.power(series, exponent, length)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the series of cos(π/4 · (1 − scale·β·z)) or of its power."""
+        if beta == 0:
+            return super().scaled_power(exponent, length, beta)
+        return InverseCosine(self.scale * beta, matrix=self.matrix).power(exponent, length)
 
     def power_radius(self, exponent: float) -> float:
         """Return infinity for the cosine itself, 1/|scale| for its roots."""

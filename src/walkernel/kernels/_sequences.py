@@ -119,7 +119,7 @@ def power_on_circle(function: Function, exponent: float, length: int, radius: fl
         spectrum = np.fft.fft(values) / values.size
         half = values.size // 2
         aliasing = 2 * np.abs(spectrum[half : half + half // 2]).max()
-        with np.errstate(under="ignore", over="ignore"):
+        with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             scale = np.exp(-np.arange(length) * math.log(r))
             found = fit_length(spectrum.real[:half], length) * scale
             floor = (rounding + aliasing) * scale

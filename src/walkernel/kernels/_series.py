@@ -80,8 +80,16 @@ class PowerSeries(ClosedForm):
             return sequences.fit_length(np.array(self.terms), length)
         return sequences.power(self.terms, exponent, length)
 
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the series of the polynomial with terms βᵏ αₖ."""
+        scaled = np.array(self.terms) * float(beta) ** np.arange(len(self.terms))
+        return PowerSeries(scaled, matrix=self.matrix).power(exponent, length)
+
     def power_radius(self, exponent: float) -> float:
         """Return the smallest root's modulus, or infinity where the power is a polynomial."""
+        return self._remembered(("radius", exponent), lambda: self._power_radius(exponent))
+
+    def _power_radius(self, exponent: float) -> float:
         terms = np.array(self.terms)
         terms = np.trim_zeros(np.where(np.abs(terms) < 1e-60 * np.abs(terms).max(), 0.0, terms), "b")
         if exponent == 1.0 or terms.size <= 1:
@@ -170,10 +178,11 @@ class AnalyticFunction(Kernel):
         """Return fn(λ); holes such as that of sin(λ)/λ at 0 are filled from the series."""
         points = np.asarray(eigenvalues)
         with np.errstate(all="ignore"):
-            values = np.atleast_1d(np.asarray(self.fn(points)))
-        holes = ~np.isfinite(values) & (np.abs(np.atleast_1d(points)) < 0.5 * self.radius)
+            values = np.asarray(self.fn(points))
+        if np.iscomplexobj(points):
+            return values
+        values, flat = np.atleast_1d(np.real(values)).copy(), np.atleast_1d(points)
+        holes = np.isnan(values) & (np.abs(flat) < 0.5 * self.radius)
         if holes.any():
-            filled = np.atleast_1d(points)[holes]
-            values[holes] = np.polynomial.polynomial.polyval(filled, self.coefficients(256))
-        values = values.reshape(points.shape)
-        return values if np.iscomplexobj(points) else np.real(values)
+            values[holes] = np.polynomial.polynomial.polyval(flat[holes], self.coefficients(256))
+        return values.reshape(points.shape)

@@ -29,9 +29,9 @@ from walkernel._checks import (
 )
 from walkernel._random import check_seed
 from walkernel.convergence import (
+    Modulated,
     check_convergence,
     default_sampler,
-    modulation_of,
     spectral_radius,
     warn_of_infinite_variance,
 )
@@ -196,7 +196,7 @@ def _choose_pair(
         return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
     needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
     transition = "weights" if sampler is None else sampler.transition
-    symmetric, lazy = (modulation_of(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
+    symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
     if symmetric.largest_p_halt(transition) > needed:
         return "symmetric", ""
     radius = symmetric.radius
@@ -210,7 +210,7 @@ def _choose_sampler(
     graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
 ) -> IndependentWalks:
     """Return the sampler to use, and warn if it has no finite variance with the pair."""
-    modulated = modulation_of(graph, kernel, pair, DIRECTIONS[pair])
+    modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair])
     radius = modulated.radius
     if (
         pair == "symmetric"

@@ -9,7 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from walkernel._checks import fits_in_memory, instance
-from walkernel.convergence import check_convergence
+from walkernel.convergence import check_convergence, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 
@@ -48,7 +48,8 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
         eigenvalues, vectors = scipy.linalg.eigh(M)
         K = (vectors * np.real(kernel.spectrum(eigenvalues))) @ vectors.T
         return np.asarray((K + K.T) / 2)
-    return _sum_series(M, kernel)
+    unit = 2.0 ** math.ceil(math.log2(max(1.0, spectral_radius(graph, kernel.matrix))))
+    return _sum_series(M / unit, kernel if unit == 1.0 else kernel.scaled(unit))
 
 
 def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
@@ -63,9 +64,11 @@ def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
             changes = max(changes, float(np.abs(change).max()))
             power = power @ M
         largest, k = max(largest, changes), k + CHUNK
+        if not math.isfinite(changes):
+            break
         if math.isinf(kernel.degree) and changes <= EPSILON * np.abs(total).max():
             break
-    if EPSILON * largest > 1e-8 * np.abs(total).max():
+    if not EPSILON * largest <= 1e-8 * np.abs(total).max():
         raise ValueError(
             f"exact_kernel: the terms of {kernel} cancel on this directed graph: the largest is "
             f"{largest:.1e}, their sum {np.abs(total).max():.1e}. Use a smaller lengthscale or scale."

@@ -128,7 +128,8 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
     if graph.directed:
-        return PolynomialOperator(graph, M, _taylor_terms(graph, kernel, tol), (1.0, 0.0))
+        unit, terms = _taylor_terms(graph, kernel, tol)
+        return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, (1.0, 0.0))
     radius = spectral_radius(graph, kernel.matrix) or 1.0
     scaled = M if radius == 1.0 else M / radius
     return PolynomialOperator(graph, scaled, _chebyshev_terms(kernel, radius, tol), (2.0, 1.0))
@@ -152,20 +153,21 @@ def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.fl
     )
 
 
-def _taylor_terms(graph: Graph, kernel: Kernel, tol: float) -> NDArray[np.float64]:
-    """Return Taylor coefficients, cut where Σ |αₖ| ‖Mᵏ‖ over the rest is below tol times the whole sum."""
+def _taylor_terms(graph: Graph, kernel: Kernel, tol: float) -> tuple[float, NDArray[np.float64]]:
+    """Return a unit and the Taylor coefficients in M / unit.
+
+    They are cut where Σ |αₖ| ‖Mᵏ‖ over the rest is below tol times the whole sum.
+    """
     base, condition = 1.0, 1.0
     if kernel.matrix == "adjacency":
         bound = adjacency_bound(graph)
-        base, condition = bound.upper, float(bound.vector.max() / bound.vector.min())
+        base, condition = bound.upper or 1.0, float(bound.vector.max() / bound.vector.min())
     n = 64 if math.isinf(kernel.degree) else max(64, 2 * int(kernel.degree) + 2)
     while math.isfinite(kernel.degree) or n <= MOST_TERMS:
-        terms = kernel.coefficients(n)
-        with np.errstate(over="ignore", under="ignore"):
-            sizes = np.abs(terms) * base ** np.arange(n)
-        rest = np.cumsum(sizes[::-1])[::-1]
+        terms = kernel.coefficients(n) if base == 1.0 else kernel.scaled(base).coefficients(n)
+        rest = np.cumsum(np.abs(terms)[::-1])[::-1]
         limit = tol * rest[0] / condition
         if rest[n // 2] <= limit / 2:
-            return terms[: max(1, int(np.argmax(rest <= limit)))]
+            return base, terms[: max(1, int(np.argmax(rest <= limit)))]
         n *= 2
     refuse("polynomial_operator", "tol", "within reach of 65536 terms", tol, "Use a larger tol.")
