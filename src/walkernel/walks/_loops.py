@@ -6,8 +6,9 @@ exception: it is a published constant and never changes).
 
 A block of start nodes is walked like this. All its walkers are put into flat arrays, longest walk first, and
 advance one step at a time: their reads from memory are independent and overlap. Random words are drawn for
-all of them in a loop of its own, which the compiler turns into vector instructions. The deposits of a walk have their places
-reserved beforehand, since its length is known, so that they end up node by node and walk by walk.
+all of them in a loop of its own, which the compiler turns into vector instructions. The deposits of a walk
+have their places reserved beforehand, since its length is known, so that they end up node by node and walk by
+walk.
 """
 
 from __future__ import annotations
