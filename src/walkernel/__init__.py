@@ -25,16 +25,21 @@ _HOME = {
     "walkernel.walks": ["IndependentWalks"],
     "walkernel.features": ["Walks"],
     "walkernel.sampling": ["sample_features", "sample_walks"],
+    "walkernel.planning": ["choose_sampler"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
     ],
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
+    "walkernel.tasks": [
+        "KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "clustering_error",
+        "solve_ode",
+    ],
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_SUBMODULES = ("kernels", "theory")
+_SUBMODULES = ("kernels", "tasks", "theory")
 
 __all__ = [  # noqa: PLE0604 (names come from the table above)
     *sorted(_MODULE_OF),
@@ -63,8 +68,18 @@ if TYPE_CHECKING:
         exact_kernel,
         polynomial_operator,
     )
+    from walkernel.planning import choose_sampler
     from walkernel.reduction import anchor_points, johnson_lindenstrauss
     from walkernel.sampling import sample_features, sample_walks
+    from walkernel.tasks import (
+        KernelKMeans,
+        NodeFeatures,
+        NodeRidge,
+        NodeSmoother,
+        ODESolution,
+        clustering_error,
+        solve_ode,
+    )
     from walkernel.walks import IndependentWalks
 
 

@@ -22,8 +22,6 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import IndependentWalks, step_law
 
-DEFAULT_P_HALT = 0.1
-SHORTEST_P_HALT = 1e-3
 RARE = 1e-6
 LONGEST = 2**14
 MOST_ITERATIONS = 300
@@ -155,25 +153,6 @@ class Modulated(NamedTuple):
             if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= 1e-6 * sizes.sum()):
                 return sizes
             n *= 2
-
-
-def default_sampler(modulated: Modulated) -> IndependentWalks:
-    """Return walks of the length that gives the least variance for the steps they cost.
-
-    The variance goes with Σ |f_l| (Σ_{k≥l} |f_k|) ρ(Q₀)^l (1−p)^-l and the steps with 1/p. p keeps clear of
-    the limit where the variance becomes infinite, and never exceeds 0.1.
-    """
-    limit = modulated.largest_p_halt()
-    if limit <= SHORTEST_P_HALT:
-        return IndependentWalks(SHORTEST_P_HALT if limit > 0 else DEFAULT_P_HALT)
-    candidates = np.geomspace(SHORTEST_P_HALT, DEFAULT_P_HALT, 41)
-    candidates = candidates[candidates < max(0.7 * limit, 1.01 * SHORTEST_P_HALT)]
-    sizes = modulated.sizes("weights")
-    weights = sizes * np.cumsum(sizes[::-1])[::-1]
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        logs = np.log(weights) - np.arange(sizes.size) * np.log1p(-candidates)[:, None]
-        cost = np.exp(logs).sum(axis=1) / candidates
-    return IndependentWalks(float(candidates[np.argmin(cost)]))
 
 
 def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -> None:

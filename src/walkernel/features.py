@@ -14,14 +14,16 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, distinct, instance, real_array, refuse
+from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count
 from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
@@ -30,6 +32,10 @@ from walkernel.walks import Deposits, IndependentWalks, Request, Rows, WalkTable
 
 FORMAT = "walkernel walks 1"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
+
+NO_NORMS = np.empty(0)
+FEW_DEPOSITS = 2**15
+"""Deposits below which one thread is faster."""
 
 Modulation = Kernel | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
@@ -54,6 +60,14 @@ class Sampling:
     def request(self) -> Request:
         """Return what decides the bits of the sample."""
         return Request(self.table(), self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
+
+
+class _Places(NamedTuple):
+    """Where deposits go: the features have the same sparsity for every f."""
+
+    of_deposits: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,8 +136,48 @@ class Walks(Sampling):
             known = False
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
-        matrix, _ = self._rows(self.modulation(kernel_or_f) / self.n_walks, with_norms=False)
+        matrix = self._weighted(self.modulation(kernel_or_f) / self.n_walks)
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+
+    def _weighted(self, f: NDArray[np.float64]) -> scipy.sparse.csr_array:
+        """Return Σ load · f(length) on each node of each row; nodes are looked up at the first call only."""
+        from walkernel.walks._coalesce import weigh
+
+        record, places = self.deposits, self._places
+        data = np.empty(places.indices.size)
+
+        def work(first: int, last: int) -> None:
+            weigh(
+                first, last, self.n_walks, record.indptr, places.of_deposits, record.lengths, record.loads,
+                f, places.indptr, data,
+            )  # fmt: skip
+
+        over_threads(work, record.indptr, thread_count("features", None))
+        return to_csr(Rows(places.indptr, places.indices.copy(), data, NO_NORMS), self.graph.n_nodes)
+
+    @cached_property
+    def _places(self) -> _Places:
+        from walkernel.walks._coalesce import locate, move_together
+
+        record, threads = self.deposits, thread_count("features", None)
+        places, loose = np.empty(record.nodes.size, dtype=np.int32), np.empty_like(record.nodes)
+        counts = np.empty(self.ids.size, dtype=np.int64)
+
+        def find(first: int, last: int) -> None:
+            locate(first, last, record.indptr, record.nodes, places, loose, counts)
+
+        over_threads(find, record.indptr, threads)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        indices = np.empty(indptr[-1], dtype=record.nodes.dtype)
+
+        def copy(first: int, last: int) -> None:
+            move_together(first, last, record.indptr, indptr, loose, indices)
+
+        over_threads(copy, record.indptr, threads)
+        return _Places(places, indptr, indices)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def modulation(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
@@ -134,21 +188,12 @@ class Walks(Sampling):
 
     def squared_walk_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return Σₖ ‖φ_i^(k)‖² over the single walks k of each start node i, shape (len(nodes),)."""
-        return self._rows(self.modulation(kernel_or_f), with_norms=True)[1]
+        from walkernel.walks._coalesce import squared_walk_norms
 
-    def _rows(self, f: NDArray[np.float64], *, with_norms: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return the features for f, values not divided by n_walks, and the squared norms of single walks."""
-        from walkernel.walks._coalesce import coalesce
-
-        record, n_rows = self.deposits, self.ids.size
-        opens = np.append(np.flatnonzero(record.lengths == 0), record.lengths.size)
-        lengths = (np.diff(opens) - 1).astype(np.int32)
-        values = record.loads * f[record.lengths]
-        counts, norms = np.empty(n_rows, dtype=np.int64), np.zeros(n_rows)
-        indices, data = np.empty_like(record.nodes), np.empty_like(values)
-        n = coalesce(self.n_walks, lengths, record.nodes, values, with_norms, counts, norms, indices, data)
-        rows = Rows(np.concatenate([[0], np.cumsum(counts)]), indices[:n].copy(), data[:n].copy(), norms)
-        return to_csr(rows, self.graph.n_nodes), norms
+        record, norms = self.deposits, np.empty(self.ids.size)
+        values = record.loads * self.modulation(kernel_or_f)[record.lengths]
+        squared_walk_norms(record.indptr, record.nodes, record.lengths, values, norms)
+        return norms
 
     @staticmethod
     def concatenate(parts: Sequence[Walks]) -> Walks:
@@ -163,7 +208,7 @@ class Walks(Sampling):
                 here, there = getattr(first, name), getattr(part, name)
                 if here != there:
                     refuse("Walks.concatenate", name, f"the same in all parts ({here!r})", there)
-            if first.graph is not part.graph and _identity(first.graph) != _identity(part.graph):
+            if first.graph is not part.graph and identity(first.graph) != identity(part.graph):
                 refuse("Walks.concatenate", "graph", "the same in all parts", part.graph)
         ids = np.concatenate([part.ids for part in parts])
         distinct("Walks.concatenate", "nodes", ids, first.graph.names)
@@ -173,7 +218,7 @@ class Walks(Sampling):
         """Write the walks to an ``.npz`` file; the graph is not written, only its fingerprint."""
         about = {
             "format": FORMAT,
-            "graph": _identity(self.graph),
+            "graph": identity(self.graph),
             "sampler": asdict(self.sampler),
             **{name: getattr(self, name) for name in SETTINGS},
         }
@@ -197,16 +242,29 @@ class Walks(Sampling):
             )
         if about.get("format") != FORMAT or not {"graph", "sampler", *SETTINGS} <= about.keys():
             refuse("Walks.load", "path", f"of format {FORMAT!r}", about.get("format"))
-        if about["graph"] != _identity(graph):
+        if about["graph"] != identity(graph):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
         return Walks(graph, ids, sampler=IndependentWalks(**about["sampler"]), deposits=deposits, **settings)
 
 
-def _identity(graph: Graph) -> str:
-    """Return a digest of a graph's matrix and labels."""
-    names = "" if graph.labels is None else repr(graph.labels)
-    return graph.fingerprint + hashlib.blake2b(names.encode(), digest_size=8).hexdigest()
+def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
+    """Call ``work`` with ranges of rows that have about the same number of deposits, one for each thread."""
+    parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
+    edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)
+    edges[-1] = starts.size - 1
+    with ThreadPoolExecutor(parts) as threads:
+        list(threads.map(work, edges[:-1], edges[1:]))
+
+
+def identity(graph: Graph) -> str:
+    """Return a digest of a graph's matrix and labels, the same in every process."""
+
+    def digest() -> str:
+        names = "" if graph.labels is None else repr(graph.labels)
+        return graph.fingerprint + hashlib.blake2b(names.encode(), digest_size=8).hexdigest()
+
+    return graph.derived("identity", digest)
 
 
 def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:

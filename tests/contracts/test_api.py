@@ -23,6 +23,8 @@ NAMES = [
         "sample_walks",
         "theory",
     ),
+    *("KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "choose_sampler"),
+    *("clustering_error", "solve_ode", "tasks"),
 ]
 
 
@@ -48,6 +50,11 @@ def test_options_are_keyword_only():
         wk.exact_kernel,
         wk.polynomial_operator,
         wk.Graph.from_edges,
+        wk.NodeFeatures,
+        wk.NodeSmoother,
+        wk.NodeRidge,
+        wk.KernelKMeans,
+        wk.solve_ode,
     ):
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
         assert kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) <= 3
@@ -84,3 +91,17 @@ def test_theory_is_public():
     assert {"batch_length", "rademacher_bound", "generalization_bound"} <= set(
         dir(importlib.import_module("walkernel.theory"))
     )
+
+
+def test_tasks_use_public_names_of_the_core_only():
+    """Modules and names without an underscore; messages are worded in ``_checks`` for all layers."""
+    import ast
+    import pathlib
+
+    allowed = {"walkernel._checks", "walkernel._random"}
+    for path in pathlib.Path(wk.tasks.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("walkernel"):
+                inside = node.module.startswith("walkernel.tasks") or node.module in allowed
+                assert inside or "._" not in node.module, (path.name, node.module)
+                assert inside or not any(name.name.startswith("_") for name in node.names), path.name

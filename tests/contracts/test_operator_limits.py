@@ -137,11 +137,3 @@ def test_named_kernels_on_dense_adjacency_matrices_stay_finite():
 def test_products_of_negative_kernels_take_the_lazy_pair():
     kernel = (-1 * wk.Diffusion(1.0)) * (-1 * wk.Diffusion(2.0))
     assert wk.estimate_kernel(graphs.karate(), kernel, 8).pair == "lazy"
-
-
-@pytest.mark.filterwarnings("ignore::walkernel.InfiniteVarianceWarning")
-def test_the_widest_kernels_get_the_longest_walks():
-    from walkernel.convergence import Modulated, default_sampler
-
-    modulated = Modulated(graphs.karate(), wk.RegularizedLaplacian(1, 100.0), "symmetric", (False,))
-    assert default_sampler(modulated).p_halt == 0.001

@@ -11,7 +11,6 @@ import walkernel as wk
 from walkernel.convergence import (
     Modulated,
     adjacency_bound,
-    default_sampler,
     second_moment_radius,
     spectral_bound,
     spectral_radius,
@@ -67,12 +66,6 @@ def test_variance_limits_of_the_paper():
     assert modulated(wk.RegularizedLaplacian(2, 2.0)).largest_p_halt() == pytest.approx(1 - 0.8**2)
     assert modulated(wk.InverseCosine()).largest_p_halt() == pytest.approx(0.0)
     assert modulated(wk.InverseCosine(), "lazy").largest_p_halt() == 1.0
-
-
-def test_default_walks_are_as_long_as_the_kernel_is_wide():
-    assert default_sampler(modulated(wk.Diffusion(1.0))).p_halt == 0.1
-    assert default_sampler(modulated(wk.Diffusion(20.0))).p_halt == pytest.approx(1 / 100, rel=0.3)
-    assert default_sampler(modulated(wk.RegularizedLaplacian(1, 10.0))).p_halt == pytest.approx(0.01, rel=0.4)
 
 
 @pytest.mark.parametrize("kernel", [wk.Diffusion(20.0), wk.Diffusion(60.0)])

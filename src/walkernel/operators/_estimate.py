@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import (
-    InfiniteVarianceWarning,
     instance,
     one_of,
     progress_callback,
@@ -28,28 +26,17 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._random import check_seed
-from walkernel.convergence import (
-    Modulated,
-    check_convergence,
-    default_sampler,
-    spectral_radius,
-    warn_of_infinite_variance,
-)
+from walkernel.convergence import check_convergence
 from walkernel.features import Sampling, scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
+from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS, feature_rows
 from walkernel.walks import IndependentWalks
 
 DEFAULT_WALKS = 128
-SMALLEST_USEFUL_P_HALT = 0.01
-"""Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
-
-
-DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
-"""Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
 
 
 class _Plan(NamedTuple):
@@ -125,8 +112,8 @@ def estimate_kernel(
         instance(owner, "sampler", sampler, IndependentWalks)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
-    chosen, note = _choose_pair(graph, kernel, pair, sampler)
-    used = _choose_sampler(graph, kernel, chosen, sampler)
+    chosen, note = choose_pair(graph, kernel, pair, sampler)
+    used = checked_sampler(graph, kernel, chosen, sampler)
     steps = ids.size * used.mean_steps
     two_sided = chosen == "symmetric" and (ensembles == "independent" or graph.directed)
     count = _count_walks(n_walks, budget, steps * (2 if two_sided else 1))
@@ -182,54 +169,6 @@ def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array
     """Return the features of walks that make no step: f₂ = δ₀."""
     shape = (ids.size, n_nodes)
     return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)
-
-
-def _choose_pair(
-    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
-) -> tuple[str, str]:
-    """Return the pair and, where "auto" could not take the symmetric one, the reason."""
-    if pair == "symmetric":
-        kernel.modulation(1)
-    if pair != "auto":
-        return pair, ""
-    if not kernel.has_root():
-        return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
-    needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
-    transition = "weights" if sampler is None else sampler.transition
-    symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
-    if symmetric.largest_p_halt(transition) > needed:
-        return "symmetric", ""
-    radius = symmetric.radius
-    converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
-    if converges and lazy.largest_p_halt(transition) <= needed:
-        return "symmetric", ""
-    return "lazy", f"the symmetric pair has infinite variance: √K is singular at distance {radius:.3g} from 0"
-
-
-def _choose_sampler(
-    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
-) -> IndependentWalks:
-    """Return the sampler to use, and warn if it has no finite variance with the pair."""
-    modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair])
-    radius = modulated.radius
-    if (
-        pair == "symmetric"
-        and kernel.has_root()
-        and radius <= spectral_radius(graph, kernel.matrix, below=radius)
-    ):
-        warnings.warn(
-            f"The symmetric pair of {kernel} does not converge on this graph: √K is singular at distance "
-            f"{radius:.3g} from 0. Use pair='lazy'.",
-            InfiniteVarianceWarning,
-            stacklevel=4,
-        )
-        return sampler or IndependentWalks()
-    if pair == "symmetric":
-        kernel.modulation(1)
-    if sampler is None:
-        sampler = default_sampler(modulated)
-    warn_of_infinite_variance(modulated, sampler)
-    return sampler
 
 
 def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int) -> str:

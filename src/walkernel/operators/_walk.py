@@ -59,6 +59,8 @@ class FeatureOperator(KernelOperator):
         return product if self.correction is None else product + self.correction[:, None] * V
 
     def _transpose(self) -> KernelOperator:
+        if self.left is self.right:
+            return self
         if self._turned is None:
             turned = FeatureOperator(
                 self.graph, self.ids, self.right, self.left,

@@ -119,6 +119,93 @@ def coalesce(
 
 
 @compiled
+def squared_walk_norms(
+    starts: NDArray[np.int64],  # (rows + 1,)
+    nodes: Any,  # (deposits,)
+    lengths: NDArray[np.int32],  # (deposits,): 0 opens a walk
+    values: NDArray[np.float64],  # (deposits,)
+    norms: NDArray[np.float64],  # (rows,), filled
+) -> None:
+    """Return Σ ‖φ‖² over the single walks of each row."""
+    for row in range(norms.size):
+        norms[row] = 0.0
+        begin = starts[row]
+        for q in range(begin + 1, starts[row + 1] + 1):
+            if q == starts[row + 1] or lengths[q] == 0:
+                norms[row] += squared_norm(nodes[begin:q], values[begin:q])
+                begin = q
+
+
+@compiled
+def locate(
+    first: int,
+    last: int,
+    starts: NDArray[np.int64],  # (rows + 1,): deposits of row i are at starts[i] : starts[i + 1]
+    nodes: Any,  # (deposits,)
+    places: NDArray[np.int32],  # (deposits,), filled for the rows first … last − 1
+    indices: Any,  # (deposits,), filled: the distinct nodes of row i from starts[i] on
+    counts: NDArray[np.int64],  # (rows,), filled: their number
+) -> None:
+    """Find the place of every deposit among its row's distinct nodes, in the order of first visits."""
+    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
+    for row in range(first, last):
+        begin = starts[row]
+        if 4 * (starts[row + 1] - begin) > slots.size:
+            slots = np.zeros(room_for(starts[row + 1] - begin), dtype=np.uint64)
+        mine = np.uint64(row + 1) << TAG_BITS
+        last_slot = np.uint64(slots.size - 1)
+        n = 0
+        for q in range(begin, starts[row + 1]):
+            slot = ((np.uint64(nodes[q]) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+            while slots[slot] >= mine and indices[begin + np.int64(slots[slot] - mine)] != nodes[q]:
+                slot = (slot + ONE) & last_slot
+            if slots[slot] < mine:
+                slots[slot] = mine + np.uint64(n)
+                indices[begin + n] = nodes[q]
+                n += 1
+            places[q] = np.int64(slots[slot] - mine)
+        counts[row] = n
+
+
+@compiled
+def move_together(
+    first: int,
+    last: int,
+    starts: NDArray[np.int64],  # (rows + 1,), where rows begin in ``loose``
+    indptr: NDArray[np.int64],  # (rows + 1,), where they begin in ``tight``
+    loose: Any,
+    tight: Any,  # filled for the rows first … last − 1
+) -> None:
+    """Copy the beginning of every row to where it belongs in an array without gaps."""
+    for row in range(first, last):
+        count = indptr[row + 1] - indptr[row]
+        tight[indptr[row] : indptr[row + 1]] = loose[starts[row] : starts[row] + count]
+
+
+@compiled
+def weigh(
+    first: int,
+    last: int,
+    n_walks: int,
+    starts: NDArray[np.int64],  # (rows + 1,), of the deposits
+    places: NDArray[np.int32],  # (deposits,)
+    lengths: NDArray[np.int32],  # (deposits,)
+    loads: NDArray[np.float64],  # (deposits,)
+    f: NDArray[np.float64],
+    indptr: NDArray[np.int64],  # (rows + 1,), of the entries
+    data: NDArray[np.float64],  # (entries,), filled for the rows first … last − 1
+) -> None:
+    """Add up load · f(length) on each node of each row, in the order of the deposits."""
+    for row in range(first, last):
+        own = data[indptr[row] : indptr[row + 1]]
+        own[:] = 0.0
+        own[0] = loads[starts[row]] * f[0] * n_walks
+        for q in range(starts[row], starts[row + 1]):
+            if lengths[q] > 0:
+                own[places[q]] += loads[q] * f[lengths[q]]
+
+
+@compiled
 def count_hops(lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
     """Fill the length at each deposit: 0, 1, …, L for every walk of L steps."""
     n = 0

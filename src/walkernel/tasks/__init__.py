@@ -1,0 +1,24 @@
+"""What people do with kernels: scikit-learn features, clustering, smoothing, regression, graph ODEs.
+
+Everything here is built on public names of the core, costs what the operator costs, and never forms an N×N
+matrix. Nodes are X, the graph is a constructor argument, ``fit`` and ``predict`` are scikit-learn's.
+"""
+
+from walkernel.tasks._features import NodeFeatures
+from walkernel.tasks._kmeans import KernelKMeans, clustering_error
+from walkernel.tasks._ode import ODESolution, solve_ode
+from walkernel.tasks._ridge import NodeRidge
+from walkernel.tasks._smoother import NodeSmoother
+from walkernel.tasks._walk_cache import WALK_CACHE, WalkCache
+
+__all__ = [
+    "WALK_CACHE",
+    "KernelKMeans",
+    "NodeFeatures",
+    "NodeRidge",
+    "NodeSmoother",
+    "ODESolution",
+    "WalkCache",
+    "clustering_error",
+    "solve_ode",
+]

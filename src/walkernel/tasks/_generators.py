@@ -1,0 +1,129 @@
+"""The right-hand sides of x' = Gx + y(t): each exp(sG) is a kernel of the core, times a number.
+
+With M one of the core's matrices, G = ±rate · M + shift · I and
+
+    exp(sG) = e^((rate + shift) s) · Diffusion(σ² = 2·rate·s)(±M).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
+
+from walkernel._checks import refuse
+from walkernel.convergence import spectral_radius
+from walkernel.graph import Graph
+from walkernel.kernels import Diffusion, Kernel
+
+GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian")
+
+
+class Generator(NamedTuple):
+    """G = sign · rate · M + shift · I on a graph; no solution grows faster than e^(growth · t)."""
+
+    graph: Graph
+    name: str
+    matrix: str
+    sign: int
+    rate: float
+    shift: float
+    growth: float
+
+    def kernel(self, s: float) -> Kernel:
+        """Return exp(sG) for s > 0."""
+        heat: Kernel = Diffusion(math.sqrt(2 * self.rate * s), matrix=self.matrix)
+        if self.sign < 0:
+            heat = heat.scaled(-1.0)
+        excess = (self.rate + self.shift) * s
+        if excess > 700:
+            refuse("solve_ode", "t", f"small enough for e^{excess:.0f} to be a number", s)
+        return heat if excess == 0 else math.exp(excess) * heat
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """Return G as a sparse matrix."""
+        identity = scipy.sparse.eye_array(self.graph.n_nodes)
+        return (self.sign * self.rate * self.graph.to_scipy(self.matrix) + self.shift * identity).tocsr()
+
+
+def generator(graph: Graph, name: str) -> Generator:
+    """Return a right-hand side by name."""
+    if name == "laplacian":
+        return Generator(graph, name, "normalized", 1, 1.0, -1.0, 0.0)
+    if name == "combinatorial":
+        largest = float(graph.out_degrees().max()) or 1.0
+        return Generator(graph, name, "combinatorial", 1, largest, -largest, 0.0)
+    if name == "normalized":
+        return Generator(graph, name, "normalized", 1, 1.0, 0.0, 1.0)
+    if name == "adjacency":
+        return Generator(graph, name, "adjacency", 1, 1.0, 0.0, spectral_radius(graph, "adjacency"))
+    return Generator(graph, name, "normalized", -1, 1.0, 1.0, 2.0)
+
+
+def warn_of_growth(G: Generator) -> None:
+    """Say that solutions grow, and with them the error of every estimate."""
+    if G.growth > 0:
+        warnings.warn(
+            f"solve_ode: with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
+            "there is no steady state. For diffusion use matrix='laplacian'.",
+            stacklevel=3,
+        )
+
+
+def steady_state(
+    G: Generator, source: NDArray[np.float64], initial: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return lim x(t) of x' = Gx + y for a constant y, or raise ValueError if there is none.
+
+    −G is positive semidefinite for the two Laplacians. Its null vectors are known: one for each connected
+    part that is balanced (no cycle of negative sign), with entries ±√d or ±1. A limit exists if y has no
+    share in any of them; it keeps the share that x(0) has.
+    """
+    if G.growth > 0:
+        raise ValueError(f"No steady state: with matrix={G.name!r} solutions grow without bound.")
+    if G.graph.directed:
+        raise ValueError("No steady state is computed for directed graphs.")
+    null = null_space(G)
+    fed = null.T @ source
+    if np.abs(fed).max(initial=0.0) > 1e-10 * np.linalg.norm(source):
+        part = int(np.argmax(np.abs(fed)))
+        raise ValueError(
+            f"No steady state: the source feeds {np.sum(np.abs(fed) > 1e-10 * np.linalg.norm(source))} of "
+            f"{null.shape[1]} connected parts on balance, and the level there rises for ever "
+            f"(by {abs(fed[part]):.3g} per unit of time along its null vector)."
+        )
+    matrix = -G.to_scipy()
+    diagonal = np.where(matrix.diagonal() > 0, matrix.diagonal(), 1.0)
+    scaling = LinearOperator(matrix.shape, matvec=lambda v: v / diagonal, dtype=np.float64)
+    rest, failed = cg(matrix, source, rtol=1e-10, maxiter=10 * matrix.shape[0], M=scaling)
+    if failed:
+        raise ValueError("The steady state exists, but conjugate gradients did not reach it.")
+    return np.asarray(rest + null @ (null.T @ (initial - rest)))
+
+
+def null_space(G: Generator) -> scipy.sparse.csr_array:
+    """Return an orthonormal basis of the null space of a Laplacian, (n_nodes, parts).
+
+    In the double cover every node has two copies, and a negative edge joins copies of different kind. A
+    part is balanced if the copies of its nodes fall into two parts of the cover.
+    """
+    graph = G.graph
+    A = graph.to_scipy()
+    positive, negative = A.maximum(0), (-A).maximum(0)
+    cover = scipy.sparse.block_array([[positive, negative], [negative, positive]])
+    _, part = scipy.sparse.csgraph.connected_components(cover, directed=False)
+    n = graph.n_nodes
+    plain, copy = part[:n], part[n:]
+    degrees = graph.out_degrees()
+    counts = (plain != copy) & ((degrees > 0) | (G.matrix == "combinatorial"))
+    names, column = np.unique(np.minimum(plain, copy)[counts], return_inverse=True)
+    sizes = np.sqrt(degrees[counts]) if G.matrix == "normalized" else np.ones(int(counts.sum()))
+    values = np.where(plain < copy, 1.0, -1.0)[counts] * sizes
+    norms = np.sqrt(np.bincount(column, weights=sizes**2, minlength=names.size))
+    entries = (values / norms[column], (np.flatnonzero(counts), column))
+    return scipy.sparse.csr_array(entries, shape=(n, names.size))

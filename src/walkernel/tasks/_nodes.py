@@ -1,0 +1,106 @@
+"""What the estimators check of nodes and targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import Described, instance, real_array, refuse, shown, whole_number
+from walkernel.convergence import check_convergence
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning import checked_sampler, choose_pair
+from walkernel.tasks._walk_cache import WalkKind
+from walkernel.walks import IndependentWalks
+
+MOST_WALKS = 2**32 - 2
+
+
+def node_ids(owner: str, graph: Graph, nodes: Any) -> NDArray[np.int64]:
+    """Return the ids of nodes given as a flat list or as one column, (n,)."""
+    ids = graph.ids(nodes)
+    if ids.ndim == 2 and ids.shape[1] == 1:
+        ids = ids[:, 0]
+    if ids.ndim != 1 or ids.size == 0:
+        refuse(
+            owner, "X", "nodes of shape (n,) or (n, 1), at least one", Described(f"shape {ids.shape}"),
+            "Node ids or labels are the samples; they are not numbers to compute with.",
+        )  # fmt: skip
+    return ids
+
+
+def node_targets(
+    owner: str, graph: Graph, ids: NDArray[np.int64], y: ArrayLike | None
+) -> NDArray[np.float64]:
+    """Return finite targets of the nodes, (n,) or (n, n_outputs); a node named twice must have one target."""
+    if y is None:
+        refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
+    targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
+    if targets.ndim not in (1, 2) or targets.size == 0:
+        refuse(owner, "y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
+    if len(targets) != ids.size:
+        refuse(
+            owner, "y", f"of length {ids.size}, one target for each node", Described(f"length {len(targets)}")
+        )
+    distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
+    if distinct.size < ids.size:
+        differs = (targets != targets[first[where]]).reshape(ids.size, -1).any(axis=1)
+        if differs.any():
+            node = shown(graph.names(ids[differs])[0])
+            refuse(
+                owner, "y", "the same wherever a node is named more than once",
+                Described(f"different targets for node {node}"), "Average them first.",
+            )  # fmt: skip
+    return targets
+
+
+def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    """Return non-negative weights, not all zero, (n,); ones if none are given."""
+    if weights is None:
+        return np.ones(n)
+    result = real_array(owner, "sample_weight", weights)
+    if result.ndim == 0:
+        result = np.full(n, float(result))
+    if result.shape != (n,) or (result < 0).any() or not result.any():
+        refuse(owner, "sample_weight", f"{n} non-negative numbers, not all zero", weights)
+    return result
+
+
+def check_random_seed(random_state: Any) -> int:
+    """Return the seed that a scikit-learn ``random_state`` stands for: None is 0, a generator draws one."""
+    from sklearn.utils import check_random_state
+
+    if random_state is None:
+        return 0
+    if (
+        isinstance(random_state, (int, np.integer))
+        and not isinstance(random_state, bool)
+        and random_state >= 0
+    ):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def walk_kind(
+    owner: str,
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    sampler: IndependentWalks | None,
+    random_state: Any,
+    *,
+    pair: str = "symmetric",
+) -> tuple[str, WalkKind]:
+    """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    if sampler is not None:
+        instance(owner, "sampler", sampler, IndependentWalks)
+    seed = check_random_seed(random_state)
+    check_convergence(graph, kernel)
+    pair, _ = choose_pair(graph, kernel, pair, sampler)
+    chosen = checked_sampler(graph, kernel, pair, sampler)
+    return pair, WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)

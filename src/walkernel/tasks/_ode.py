@@ -1,0 +1,296 @@
+"""Linear differential equations on the nodes of a graph, x' = Gx + y(t) (Sec. 3.2).
+
+The solution x(t) = exp(Gt) x(0) + ∫₀ᵗ exp(G(t−τ)) y(τ) dτ is a sum of kernels times vectors once the
+integral is a quadrature; the kernels of all times are re-weightings of the same walks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import (
+    Described,
+    distinct,
+    instance,
+    one_of,
+    progress_callback,
+    real_array,
+    refuse,
+    thread_count,
+    whole_number,
+)
+from walkernel._random import check_seed
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.operators import polynomial_operator
+from walkernel.planning import checked_sampler
+from walkernel.tasks._generators import GENERATORS, Generator, generator, steady_state, warn_of_growth
+from walkernel.tasks._ode_walks import Estimate, Term, WalkPlan, solve_by_walks
+from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
+from walkernel.walks import IndependentWalks
+
+DEFAULT_WALKS = 128
+DEFAULT_SAMPLES = 10
+PRODUCT_TOLERANCE = 1e-12
+TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
+"""What quadrature may contribute to the error of each engine, relative to the integral."""
+
+
+@dataclass(frozen=True, eq=False)
+class ODESolution:
+    """A solution of x' = Gx + y(t) at some times.
+
+    Attributes
+    ----------
+    t : ndarray, (n_times,)
+        The times.
+    x : ndarray, (n_times, n)
+        The state of the nodes asked for.
+    stderr : ndarray, (n_times, n)
+        Standard error of x over walks and, with Monte Carlo quadrature, over times; 0 where all is
+        deterministic.
+    growth : float
+        No solution grows faster than e^(growth · t); 0 for diffusion.
+    """
+
+    t: NDArray[np.float64]
+    x: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    growth: float
+    _limit: Callable[[], NDArray[np.float64]] = field(repr=False)
+
+    def steady_state(self) -> NDArray[np.float64]:
+        """Return lim x(t) on all nodes, (n_nodes,); ValueError with the reason if there is no limit."""
+        return self._limit()
+
+
+@dataclass(frozen=True)
+class _Problem:
+    G: Generator
+    source: Source
+    constant: NDArray[np.float64] | None  # the source, if it does not change
+    initial: NDArray[np.float64]
+    t: NDArray[np.float64]
+
+    def kernel(self, s: float) -> Kernel:
+        """Return exp(sG)."""
+        return self.G.kernel(max(s, 1e-12 * float(self.t[-1])))
+
+    def rule(self, start: float, stop: float, n_points: int | None, tol: float) -> Rule:
+        """Return the Gauss–Legendre rule of an interval, with as many points as it needs if not told."""
+        varying = None if self.constant is not None else self.source
+        n = n_points or suited_points(varying, start, stop, self.G.rate, tol)
+        return gauss_legendre(start, stop, n)
+
+    def integral_kernel(self, t: float, rule: Rule) -> Kernel:
+        """Return Σ_q w_q exp(G(t − τ_q)), which a constant source is multiplied with."""
+        return reduce(add, (float(w) * self.kernel(t - tau) for tau, w in zip(*rule, strict=True)))
+
+    def terms(self, samples: Rule | None, n_points: int | None, tol: float, *, merge: bool) -> list[Term]:
+        """Return x at all output times as sums of kernels times vectors."""
+        terms = []
+        for k, t in enumerate(self.t):
+            if self.initial.any():
+                terms.append(Term(k, self.kernel(t), self.initial, False))
+            rule = self.rule(0.0, t, n_points, tol) if samples is None else samples
+            if self.constant is not None and (merge or not self.constant.any()) and samples is None:
+                if self.constant.any():
+                    terms.append(Term(k, self.integral_kernel(t, rule), self.constant, False))
+                continue
+            for tau, weight in zip(*rule, strict=True):
+                if tau < t:
+                    vector = weight * self.source(float(tau))
+                    terms.append(Term(k, self.kernel(t - tau), vector, samples is not None))
+        return terms
+
+    def limit(self) -> NDArray[np.float64]:
+        """Return the steady state; ValueError if there is none."""
+        if self.constant is None:
+            raise ValueError("No steady state: the source changes with time.")
+        return steady_state(self.G, self.constant, self.initial)
+
+
+def solve_ode(
+    graph: Graph,
+    source: ArrayLike | Callable[[float], ArrayLike] | None,
+    t: ArrayLike,
+    *,
+    initial: ArrayLike | None = None,
+    matrix: str = "laplacian",
+    n_walks: int | None = None,
+    sampler: IndependentWalks | None = None,
+    seed: int = 0,
+    nodes: Any = None,
+    engine: str = "walks",
+    pair: str = "auto",
+    quadrature: str = "gauss-legendre",
+    n_points: int | None = None,
+    density: Any = None,
+    n_threads: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> ODESolution:
+    """Solve x' = Gx + y(t) from x(0) on the nodes of a graph.
+
+    For the state of all nodes ``engine="polynomial"`` is faster and exact to ten digits. Walks pay where only
+    some ``nodes`` of a large graph are asked for (their cost has no term in its size), and give error bars.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    source : array of float, (n_nodes,), or callable, or None
+        y, constant or as a function of time that returns such an array; None for no source.
+    t : float or array of float, (n_times,)
+        Output times, positive and increasing.
+    initial : array of float, (n_nodes,), optional
+        x(0); zero if not given.
+    matrix : {"laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"}
+        G: −L = W̃ − I, −(D − A), W̃, A, or +L. Solutions of the last three grow.
+    n_walks : int, optional
+        Walks from each node, rounded up to a multiple of 16 groups above 16; at least 2, 128 if not given.
+    sampler : IndependentWalks, optional
+        How walks are drawn; chosen for the last time if not given.
+    seed : int
+        Key of the randomness.
+    nodes : list of nodes, optional
+        Where x is wanted; everywhere if not given.
+    engine : {"walks", "polynomial"}
+        Walks with error bars, or deterministic sparse products.
+    pair : {"auto", "symmetric", "lazy"}
+        "symmetric" walks from both ends and has less variance; "lazy" walks from the nodes asked for, and
+        is what "auto" takes if ``nodes`` are given.
+    quadrature : {"gauss-legendre", "monte-carlo"}
+        Rule for the integral over the source; the second is the paper's.
+    n_points : int, optional
+        Points of the rule; as many as a smooth source needs, or 10 Monte Carlo samples, if not given.
+    density : distribution, optional
+        With ``rvs`` and ``pdf`` on [0, last t], as scipy.stats has them; uniform if not given.
+    n_threads : int, optional
+        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    progress : callable, optional
+        Called with (parts done, parts in all).
+
+    Returns
+    -------
+    ODESolution
+
+    Examples
+    --------
+    >>> import numpy as np, walkernel as wk
+    >>> ring = wk.Graph.from_edges([(i, (i + 1) % 10) for i in range(10)])
+    >>> heat = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], n_walks=1024)
+    >>> exact = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], engine="polynomial")
+    >>> bool((abs(heat.x - exact.x) < 5 * heat.stderr + 1e-9).all())
+    True
+    """
+    owner = "solve_ode"
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    one_of(owner, "matrix", matrix, GENERATORS)
+    one_of(owner, "engine", engine, ("walks", "polynomial"))
+    one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
+    one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
+    ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
+    distinct(owner, "nodes", ids, graph.names)
+    problem = _problem(graph, source, t, initial, matrix)
+    samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
+    warn_of_growth(problem.G)
+    if engine == "polynomial":
+        estimate = _march(problem, n_points) if samples is None else _multiply_out(problem, samples)
+        estimate = estimate.at(ids)
+    else:
+        chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
+        count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2)
+        plan = WalkPlan(
+            graph, ids, chosen, count,
+            checked_sampler(graph, problem.kernel(problem.t[-1]), chosen, sampler), seed, problem.G.matrix,
+            thread_count(owner, n_threads), progress_callback(owner, progress),
+        )  # fmt: skip
+        terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
+        estimate = solve_by_walks(plan, terms, problem.t.size)
+    variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
+    return ODESolution(problem.t, estimate.x, np.sqrt(variance), problem.G.growth, problem.limit)
+
+
+def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None, matrix: str) -> _Problem:
+    """Check the equation and its data."""
+    times = np.atleast_1d(real_array("solve_ode", "t", t))
+    if times.ndim != 1 or times.size == 0 or times[0] <= 0 or (np.diff(times) <= 0).any():
+        refuse("solve_ode", "t", "a positive time or increasing positive times", t)
+
+    def state(parameter: str, values: Any) -> NDArray[np.float64]:
+        array = real_array("solve_ode", parameter, values)
+        if array.shape != (graph.n_nodes,):
+            rule = f"of shape ({graph.n_nodes},), one value for each node"
+            refuse("solve_ode", parameter, rule, Described(f"shape {array.shape}"))
+        return array
+
+    nothing = np.zeros(graph.n_nodes)
+    begin = nothing if initial is None else state("initial", initial)
+    if callable(source):
+        checked = lru_cache(maxsize=64)(lambda time: state(f"source({time:.4g})", source(time)))
+        checked(float(times[0]))
+        return _Problem(generator(graph, matrix), checked, None, begin, times)
+    constant = nothing if source is None else state("source", source)
+    return _Problem(generator(graph, matrix), lambda time: constant, constant, begin, times)
+
+
+def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, seed: int) -> Rule | None:
+    """Return the times of Monte Carlo quadrature, None for the deterministic rule."""
+    owner = "solve_ode"
+    if n_points is not None:
+        whole_number(owner, "n_points", n_points, 1 if quadrature == "gauss-legendre" else 2, 4096)
+    if quadrature == "monte-carlo":
+        return monte_carlo(float(problem.t[-1]), n_points or DEFAULT_SAMPLES, density, seed)
+    if density is not None:
+        refuse(owner, "density", "None unless quadrature='monte-carlo'", density)
+    return None
+
+
+def _march(problem: _Problem, n_points: int | None) -> Estimate:
+    """Go from time to time with deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
+    graph, x, before = problem.G.graph, problem.initial, 0.0
+    states = []
+    for t in problem.t:
+        after = polynomial_operator(graph, problem.kernel(t - before), tol=PRODUCT_TOLERANCE) @ x
+        rule = problem.rule(before, t, n_points, TOLERANCE["polynomial"])
+        if problem.constant is None:
+            for tau, weight in zip(*rule, strict=True):
+                kernel = problem.kernel(t - tau)
+                after += polynomial_operator(graph, kernel, tol=PRODUCT_TOLERANCE) @ (
+                    weight * problem.source(tau)
+                )
+        elif problem.constant.any():
+            kernel = problem.integral_kernel(t, rule)
+            after += polynomial_operator(graph, kernel, tol=PRODUCT_TOLERANCE) @ problem.constant
+        states.append(after)
+        x, before = after, t
+    return Estimate(np.array(states), np.zeros((problem.t.size, x.size)), np.zeros((0, x.size)), [])
+
+
+def _multiply_out(problem: _Problem, samples: Rule) -> Estimate:
+    """Sum the terms of Monte Carlo quadrature with deterministic products."""
+    terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
+    x = np.zeros((problem.t.size, problem.G.graph.n_nodes))
+    shares = np.zeros((len(terms), x.shape[1]))
+    for share, term in zip(shares, terms, strict=True):
+        share[:] = polynomial_operator(problem.G.graph, term.kernel, tol=PRODUCT_TOLERANCE) @ term.vector
+        x[term.time] += share
+    return Estimate(x, np.zeros_like(x), shares, terms)
+
+
+def _time_variance(estimate: Estimate, samples: Rule) -> NDArray[np.float64]:
+    """Return the variance of x over the choice of times: n values z_j, 0 for times to come, are added up."""
+    n = samples.times.size
+    variance = np.zeros_like(estimate.x)
+    for time in range(len(variance)):
+        chosen = [i for i, term in enumerate(estimate.terms) if term.time == time and term.sampled]
+        z = estimate.shares[chosen]
+        variance[time] = n / (n - 1) * np.maximum((z**2).sum(axis=0) - z.sum(axis=0) ** 2 / n, 0.0)
+    return variance

@@ -1,0 +1,174 @@
+"""Kernel ridge regression on walk features: direct for few nodes, by conjugate gradients for many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from walkernel._checks import flag, real_number, whole_number
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.tasks._nodes import node_ids, node_targets, sample_weights, walk_kind
+from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.walks import IndependentWalks
+
+MOST_DIRECT = 4096
+"""Nodes up to which the n×n system is solved directly."""
+
+
+class NodeRidge(RegressorMixin, BaseEstimator):
+    """Ridge regression on the features of nodes: minimise Σ_i w_i (y_i − φ_i·c − b)² + α ‖c‖².
+
+    The kernel is ΦΦᵀ of one walk set, positive semidefinite by construction; what its diagonal has too much
+    acts like a larger α. Up to 4096 nodes the dual n×n system is factorised; beyond, conjugate gradients use
+    Φ and Φᵀ alone.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    kernel : Kernel
+        The kernel; it needs a symmetric modulation function (α₀ > 0).
+    alpha : float
+        Strength of the penalty, positive.
+    fit_intercept : bool
+        Whether to fit b, which is not penalised.
+    n_walks : int
+        Walks from each node.
+    sampler : IndependentWalks, optional
+        How walks are drawn; chosen for the kernel if not given.
+    tol, max_iter : float, int
+        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
+        ``fit`` raises RuntimeError.
+    random_state : int, RandomState or None
+        Seed of the walks; None is 0.
+
+    Attributes
+    ----------
+    coef_ : ndarray, (n_nodes,) or (n_nodes, n_outputs)
+        c, one coefficient for each column of Φ.
+    intercept_ : float or ndarray, (n_outputs,)
+        b.
+    n_iter_ : int
+        Iterations of conjugate gradients; 0 for a direct solution.
+
+    Examples
+    --------
+    >>> import numpy as np, walkernel as wk
+    >>> ring = wk.Graph.from_edges([(i, (i + 1) % 40) for i in range(40)])
+    >>> y = np.sin(2 * np.pi * np.arange(40) / 40)
+    >>> model = wk.NodeRidge(ring, wk.Diffusion(3.0), alpha=0.01).fit(range(0, 40, 2), y[::2])
+    >>> bool(abs(model.predict(range(1, 40, 2)) - y[1::2]).max() < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        n_walks: int = 256,
+        sampler: IndependentWalks | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.n_walks = n_walks
+        self.sampler = sampler
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NodeRidge:
+        """Fit coefficients and intercept.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+        y : array of float, (n,) or (n, n_outputs)
+        sample_weight : array of float, (n,), optional
+        """
+        owner = type(self).__name__
+        _, kind = walk_kind(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        alpha = real_number(owner, "alpha", self.alpha, above=0)
+        flag(owner, "fit_intercept", self.fit_intercept)
+        tol = real_number(owner, "tol", self.tol, above=0, below=1)
+        max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
+        ids = node_ids(owner, self.graph, X)
+        targets = node_targets(owner, self.graph, ids, y)
+        weights = sample_weights(owner, sample_weight, ids.size)
+        used = weights > 0
+        features = WALK_CACHE.features(kind, self.kernel, ids[used])
+        sides = np.column_stack([np.ones(int(used.sum())), targets[used]])  # one right-hand side for b
+        solved, self.n_iter_ = _solve(features, alpha / weights[used], sides, tol, max_iter)
+        ones, dual = solved[:, :1], solved[:, 1:]
+        intercept = dual.sum(axis=0) / ones.sum() if self.fit_intercept else np.zeros(dual.shape[1])
+        coefficients = features.T @ (dual - ones * intercept)
+        shape = targets.shape[1:]
+        self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
+        self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
+        self.n_features_in_ = 1
+        self._kind, self._fitted_kernel = kind, self.kernel
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
+        check_is_fitted(self)
+        ids = node_ids(type(self).__name__, self.graph, X)
+        features = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
+        return np.asarray(features @ self.coef_ + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _solve(
+    features: scipy.sparse.csr_array,
+    noise: NDArray[np.float64],  # (n,)
+    sides: NDArray[np.float64],  # (n, c)
+    tol: float,
+    max_iter: int,
+) -> tuple[NDArray[np.float64], int]:
+    """Solve (ΦΦᵀ + diag(noise)) Z = sides; return Z and the iterations used."""
+    n = noise.size
+    if n <= MOST_DIRECT:
+        matrix = (features @ features.T).toarray() + np.diag(noise)
+        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), sides), 0
+    system = LinearOperator(
+        (n, n), matvec=lambda v: features @ (features.T @ v) + noise * v, dtype=np.float64
+    )
+    diagonal = np.asarray(features.power(2).sum(axis=1)) + noise
+    scaling = LinearOperator((n, n), matvec=lambda v: v / diagonal, dtype=np.float64)
+    steps = np.zeros(sides.shape[1], dtype=int)
+    solutions = np.empty_like(sides)
+    for column in range(sides.shape[1]):
+
+        def count(_: object, column: int = column) -> None:
+            steps[column] += 1
+
+        solutions[:, column], failed = cg(
+            system, sides[:, column], rtol=tol, maxiter=max_iter, M=scaling, callback=count
+        )
+        if failed:
+            raise RuntimeError(
+                f"NodeRidge: conjugate gradients did not reach tol={tol:g} in max_iter={max_iter} steps. "
+                "Use a larger alpha, a narrower kernel, a larger tol or more steps."
+            )
+    return solutions, int(steps.max())

@@ -1,0 +1,136 @@
+"""Kernel smoothing: a value at a node is the sum of the known values, weighted by the kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from walkernel._checks import flag
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.tasks._nodes import node_ids, node_targets, walk_kind
+from walkernel.tasks._walk_cache import WALK_CACHE, Coefficients, WalkKind
+from walkernel.walks import IndependentWalks
+
+
+class NodeSmoother(RegressorMixin, BaseEstimator):
+    """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
+
+    The walks of the known nodes and of those asked for are independent, so that v̂ is unbiased, also at nodes
+    that are known themselves. Kernels without a symmetric modulation take the lazy pair: only the nodes asked
+    for are walked from.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    kernel : Kernel
+        The kernel.
+    n_walks : int
+        Walks from each node.
+    sampler : IndependentWalks, optional
+        How walks are drawn; chosen for the kernel if not given.
+    normalize : bool
+        Divide by Σ_j K̂_ij: a weighted mean of the known values.
+    random_state : int, RandomState or None
+        Seed of the walks; None is 0.
+
+    Attributes
+    ----------
+    pair_ : str
+        "symmetric" or "lazy".
+    sampler_ : IndependentWalks
+        The sampler that is used.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> ring = wk.Graph.from_edges([(i, (i + 1) % 20) for i in range(20)])
+    >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0), normalize=True)
+    >>> prediction = smoother.fit([0, 10], [1.0, -1.0]).predict([1, 9])
+    >>> bool(prediction[0] > 0.5 and prediction[1] < -0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        *,
+        n_walks: int = 256,
+        sampler: IndependentWalks | None = None,
+        normalize: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.n_walks = n_walks
+        self.sampler = sampler
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
+        """Store the known values and walk from their nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            A node that is named twice with the same value counts once.
+        y : array of float, (n,) or (n, n_outputs)
+        """
+        owner = type(self).__name__
+        self.pair_, kind = walk_kind(
+            owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
+        )
+        flag(owner, "normalize", self.normalize)
+        ids = node_ids(owner, self.graph, X)
+        targets = node_targets(owner, self.graph, ids, y)
+        known, first = np.unique(ids, return_index=True)
+        values = targets[first].reshape(known.size, -1)
+        self.sampler_, self.n_features_in_ = kind.sampler, 1
+        self._kind, self._fitted_kernel, self._shape = kind, self.kernel, targets.shape[1:]
+        self._mean = values.mean(axis=0)
+        self._weights = self._right_side(kind, known, np.column_stack([values, np.ones(known.size)]))
+        return self
+
+    def _right_side(
+        self, kind: WalkKind, known: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return Φ₂ᵀ v, (n_nodes, c): what the walks from the known nodes carry to every node."""
+        if self.pair_ == "lazy":
+            carried = np.zeros((self.graph.n_nodes, values.shape[1]))
+            carried[known] = values
+            return carried
+        other_side = kind._replace(stream=1, transpose=self.graph.directed)
+        return np.asarray(WALK_CACHE.features(other_side, self._fitted_kernel, known).T @ values)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the smoothed values at some nodes, (n,) or (n, n_outputs)."""
+        check_is_fitted(self)
+        ids = node_ids(type(self).__name__, self.graph, X)
+        kernel = self._fitted_kernel
+        sequence = Coefficients(kernel) if self.pair_ == "lazy" else kernel
+        sums = WALK_CACHE.features(self._kind, sequence, ids) @ self._weights
+        values, total = sums[:, :-1], sums[:, -1:]
+        if self.normalize:
+            met = total > 0
+            values = np.where(met, values / np.where(met, total, 1.0), self._mean)
+            if not met.all():
+                warnings.warn(
+                    f"NodeSmoother: {np.sum(~met)} of {ids.size} nodes met no known node and get the mean of "
+                    "the known values. Use a wider kernel or more walks.",
+                    stacklevel=2,
+                )
+        return values.reshape(ids.size, *self._shape)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = True
+        return tags

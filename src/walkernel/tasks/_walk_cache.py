@@ -1,0 +1,192 @@
+"""One walk sample for a whole grid: walks are kept by graph, matrix, sampler, number and seed.
+
+A node is walked from once, when it is first asked for; every kernel, fold and estimator that asks for the
+same kind of walk again gets a re-weighting of the same deposits. Memory is bounded: what was not used for
+longest is dropped, and a sample that would not fit is drawn without being kept, which gives the same
+features to rounding.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel.features import Walks, identity
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.sampling import sample_features, sample_walks
+from walkernel.walks import IndependentWalks
+
+BYTES_PER_DEPOSIT = 32
+"""A deposit, its place among the features, and its share of one set of features."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The sequence f = α of a kernel's lazy pair."""
+
+    kernel: Kernel
+
+    def __call__(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return α at lengths 0, 1, …."""
+        return self.kernel.coefficients(lengths.size)
+
+
+Sequence = Kernel | Coefficients
+
+
+class WalkKind(NamedTuple):
+    """What walks from a node depend on, the node apart."""
+
+    graph: Graph
+    n_walks: int
+    sampler: IndependentWalks
+    seed: int
+    stream: int
+    matrix: str
+    transpose: bool
+
+    def key(self) -> tuple[object, ...]:
+        """Return the same for graphs that are equal, as they are after pickling."""
+        return (identity(self.graph), *self[1:])
+
+    def walk(self, ids: NDArray[np.int64]) -> Walks:
+        """Walk from some nodes."""
+        graph, n_walks, sampler, seed, stream, matrix, transpose = self
+        return sample_walks(
+            graph, n_walks, sampler=sampler, seed=seed, stream=stream, nodes=graph.names(ids),
+            matrix=matrix, transpose=transpose,
+        )  # fmt: skip
+
+    def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Walk from some nodes for one kernel only."""
+        graph, n_walks, sampler, seed, stream, matrix, transpose = self
+        return sample_features(
+            graph, kernel, n_walks, sampler=sampler, seed=seed, stream=stream, nodes=graph.names(ids),
+            matrix=matrix, transpose=transpose,
+        )  # fmt: skip
+
+
+class _Part:
+    """Walks from some nodes, and the features of the last kernel that was asked for."""
+
+    def __init__(self, walks: Walks) -> None:
+        self.walks = walks
+        self.order = np.argsort(walks.ids)
+        self._kernel: Sequence | None = None
+        self._features: scipy.sparse.csr_array | None = None
+
+    def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each node, -1 for one that is not here."""
+        own = self.walks.ids
+        place = np.minimum(np.searchsorted(own, ids, sorter=self.order), own.size - 1)
+        rows = self.order[place]
+        return np.where(own[rows] == ids, rows, -1)
+
+    def features(self, kernel: Sequence) -> scipy.sparse.csr_array:
+        if self._features is None or self._kernel != kernel:
+            self._features, self._kernel = self.walks.features(kernel), kernel
+        return self._features
+
+    @property
+    def n_bytes(self) -> int:
+        return self.walks.deposits.nodes.size * BYTES_PER_DEPOSIT
+
+
+@dataclass
+class _Entry:
+    """All walks of one kind, in parts of which each is less than half as large as the one before."""
+
+    parts: list[_Part] = field(default_factory=list)
+
+    def missing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        for part in self.parts:
+            ids = ids[part.positions(ids) < 0]
+        return ids
+
+    def add(self, walks: Walks) -> None:
+        self.parts.append(_Part(walks))
+        while len(self.parts) > 1 and 2 * self.parts[-1].n_bytes >= self.parts[-2].n_bytes:
+            last, before = self.parts.pop(), self.parts.pop()
+            self.parts.append(_Part(Walks.concatenate([before.walks, last.walks])))
+
+    def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        found = [(part, part.positions(ids)) for part in self.parts]
+        blocks = [part.features(kernel)[rows[rows >= 0]] for part, rows in found if (rows >= 0).any()]
+        if len(blocks) == 1:
+            return blocks[0]
+        where = np.concatenate([np.flatnonzero(rows >= 0) for _, rows in found])
+        return scipy.sparse.vstack(blocks, format="csr")[np.argsort(where)]
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(part.n_bytes for part in self.parts)
+
+
+class WalkCache:
+    """Walks that were asked for before, up to ``limit`` bytes.
+
+    Parameters
+    ----------
+    limit : int
+        Bytes to keep at most; 0 keeps nothing.
+
+    Examples
+    --------
+    >>> from walkernel.tasks import WALK_CACHE
+    >>> WALK_CACHE.clear()
+    >>> WALK_CACHE.n_bytes
+    0
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def features(self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
+        distinct, where = np.unique(ids, return_inverse=True)
+        in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
+        expected = distinct.size * kind.n_walks * (1 + kind.sampler.mean_steps) * BYTES_PER_DEPOSIT
+        if expected > self.limit:
+            rows = kind.features(kernel, distinct)
+        else:
+            with self._lock:
+                rows = self._kept(kind, distinct).features(kernel, distinct)
+                self._shrink()
+        return rows if in_order else rows[where]
+
+    def _kept(self, kind: WalkKind, ids: NDArray[np.int64]) -> _Entry:
+        """Return the walks of a kind, those of the given nodes among them."""
+        key = kind.key()
+        entry = self._entries.setdefault(key, _Entry())
+        self._entries.move_to_end(key)
+        missing = entry.missing(ids)
+        if missing.size:
+            entry.add(kind.walk(missing))
+        return entry
+
+    def _shrink(self) -> None:
+        while self.n_bytes > self.limit:
+            self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all walks."""
+        with self._lock:
+            self._entries.clear()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes kept, about."""
+        return sum(entry.n_bytes for entry in self._entries.values())
+
+
+WALK_CACHE = WalkCache(limit=2**30)
+"""The walks that estimators share; set ``WALK_CACHE.limit`` to keep more or less than 1 GiB."""
