@@ -32,8 +32,8 @@ test-core: $(VENV)/.test
 	$(BIN)/python -m pytest tests/unit tests/contracts tests/property tests/parity tests/statistical
 
 lint: $(VENV)/.lint $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -198,14 +198,14 @@ def fast_graph_gp(graph: wk.Graph, n_walks: int, ours: float) -> list[list[str]]
 
 def product_rows(n_nodes: int, repeats: int) -> list[list[str]]:
     """Φ(ΦᵀV) for 16 columns against SciPy's product on the same matrix."""
-    from walkernel.operators import _products
+    from walkernel import products
 
     features = wk.sample_features(random_graph(n_nodes), KERNEL, 8)
     V = np.random.default_rng(0).standard_normal((n_nodes, 16))
 
     def ours(threads: int) -> Callable[[], object]:
-        return lambda: _products.multiply(
-            features, _products.multiply_transposed(features, V, threads), threads
+        return lambda: products.multiply(
+            features, products.multiply_transposed(features, V, threads), threads
         )
 
     runs = {"scipy": lambda: features @ (features.T @ V), "1": ours(1), "2": ours(2)}

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, real_array, refuse, whole_number
-from walkernel._labels import Labels, is_hashable, is_integer, number_hashables, number_integers
+from walkernel._checks import Described, is_hashable, real_array, refuse, whole_number
+from walkernel._labels import Labels, is_integer, number_hashables, number_integers
 
 SPARSE_ID_FACTOR = 100
 """Ids above this multiple of the number of distinct ids are taken for labels given by mistake."""

@@ -123,7 +123,7 @@ def real_array(
     except ValueError:
         refuse(owner, parameter, "a rectangular array of numbers", value)
     if array.dtype.kind == "c":
-        refuse(owner, parameter, "real", array, "Complex values have no walk probability.", TypeError)
+        refuse(owner, parameter, "real", array, "Take the real or the imaginary part.", TypeError)
     if array.dtype.kind not in "biuf":
         refuse(owner, parameter, "an array of numbers", value, error=TypeError)
     if ndim is not None and array.ndim != ndim:
@@ -139,6 +139,15 @@ def flag(owner: str, parameter: str, value: object) -> None:
     """Refuse ``value`` unless it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         refuse(owner, parameter, "True or False", value, error=TypeError)
+
+
+def is_hashable(value: object) -> bool:
+    """Tell whether ``value``, with all that it holds, can be a label."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def distinct(

@@ -5,14 +5,14 @@ The addressing rule: a graph with labels takes labels only, one without takes id
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, refuse, shown
+from walkernel._checks import Described, is_hashable, refuse, shown
 
 
 class Labels:
@@ -127,6 +127,8 @@ def _label_array(nodes: Any) -> NDArray[Any]:
     """Return labels as an array of the shape they were given in; tuples and strings are single labels."""
     if isinstance(nodes, np.ndarray) or hasattr(nodes, "to_numpy"):
         return np.asarray(nodes)
+    if isinstance(nodes, (Set, Mapping)):
+        refuse("Graph", "nodes", "in an order: a list or an array", nodes, error=TypeError)
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         return fill_objects([nodes], ())
     items = list(nodes)
@@ -144,15 +146,6 @@ def fill_objects(items: Sequence[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     for i, item in enumerate(items):
         array[i] = item
     return array.reshape(shape)
-
-
-def is_hashable(value: object) -> bool:
-    """Tell whether ``value``, with all that it holds, can be a label."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def is_integer(value: object) -> bool:

@@ -253,6 +253,9 @@ def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_
     parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
     edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)
     edges[-1] = starts.size - 1
+    if parts == 1:
+        work(0, starts.size - 1)
+        return
     with ThreadPoolExecutor(parts) as threads:
         list(threads.map(work, edges[:-1], edges[1:]))
 

@@ -106,9 +106,9 @@ def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWal
 
 
 def checked_sampler(
-    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None
+    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None, n_walks: int | None = None
 ) -> IndependentWalks:
-    """Return the sampler to use, and warn if it has no finite variance with the pair."""
+    """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair])
     radius = modulated.radius
     if (
@@ -118,7 +118,7 @@ def checked_sampler(
     ):
         warnings.warn(
             f"The symmetric pair of {kernel} does not converge on this graph: √K is singular at distance "
-            f"{radius:.3g} from 0. Use pair='lazy'.",
+            f"{radius:.3g} from 0. Use the lazy pair, or another kernel.",
             InfiniteVarianceWarning,
             stacklevel=4,
         )
@@ -128,4 +128,19 @@ def checked_sampler(
     if sampler is None:
         sampler = suited_sampler([modulated])
     warn_of_infinite_variance(modulated, sampler)
+    if n_walks is not None:
+        _warn_of_unreached(modulated, sampler, n_walks)
     return sampler
+
+
+def _warn_of_unreached(modulated: Modulated, sampler: IndependentWalks, n_walks: int) -> None:
+    """Warn if so few walks are as long as the kernel is wide that most samples miss it altogether."""
+    sizes = modulated.sizes(sampler.transition)
+    if sizes[sampler.reach(1 / n_walks) :].sum() > 0.5 * sizes.sum():
+        warnings.warn(
+            f"{modulated.name} is wider than the walks of {sampler}: of {n_walks} walks less than one "
+            "reaches the lengths that matter, and in most samples estimates and error bars are too small. "
+            "Use a narrower kernel, a smaller p_halt, or polynomial_operator.",
+            InfiniteVarianceWarning,
+            stacklevel=5,
+        )

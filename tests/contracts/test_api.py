@@ -24,7 +24,7 @@ NAMES = [
         "theory",
     ),
     *("KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "choose_sampler"),
-    *("clustering_error", "solve_ode", "tasks"),
+    *("clustering_error", "datasets", "solve_ode", "tasks"),
 ]
 
 

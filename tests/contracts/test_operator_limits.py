@@ -86,16 +86,16 @@ def test_queries_of_few_nodes_hold_no_array_of_the_graphs_size():
 
 @pytest.mark.parametrize("columns", [1, 2, 16, 33])
 def test_threaded_products_equal_scipys(columns):
-    from walkernel.operators import _products
+    from walkernel import products
 
     features = wk.sample_features(graphs.unweighted(), KERNEL, 64)
     V = np.random.default_rng(1).standard_normal((30, columns))
     big = scipy.sparse.vstack([features] * 200).tocsr()
     for threads in (1, 2, 3):
-        assert np.allclose(_products.multiply(big, V, threads), big @ V)
+        assert np.allclose(products.multiply(big, V, threads), big @ V)
         W = np.tile(V, (200, 1))
-        assert np.allclose(_products.multiply_transposed(big, W, threads), big.T @ W)
-    one, two = (_products.multiply(big, V, t) for t in (1, 2))
+        assert np.allclose(products.multiply_transposed(big, W, threads), big.T @ W)
+    one, two = (products.multiply(big, V, t) for t in (1, 2))
     assert np.array_equal(one, two)
 
 

@@ -52,7 +52,7 @@ class FeatureOperator(KernelOperator):
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        from walkernel.operators._products import multiply, multiply_transposed
+        from walkernel.products import multiply, multiply_transposed
 
         threads = thread_count("KernelOperator @", None)
         product = multiply(self.left, multiply_transposed(self.right, V, threads), threads)

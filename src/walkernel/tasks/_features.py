@@ -109,6 +109,7 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         self.sampler_, self.seed_ = kind.sampler, kind.seed
         self.n_features_in_ = 1
         self._kind, self._fitted_kernel = kind, self.kernel
+        self._output = (self.n_components, self.reduction, self.sparse_output)
         return self
 
     def transform(self, X: Any) -> scipy.sparse.csr_array | NDArray[np.float64]:
@@ -124,13 +125,14 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         owner = type(self).__name__
-        ids = node_ids(owner, self.graph, X)
+        n_components, reduction, sparse = self._output
+        ids = node_ids(owner, self._kind.graph, X)
         rows = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
-        if self.n_components is not None:
-            if self.reduction == "johnson-lindenstrauss":
-                return johnson_lindenstrauss(rows, self.n_components, seed=self.seed_)
-            rows = anchor_points(rows, self.n_components, seed=self.seed_)
-        if self.sparse_output:
+        if n_components is not None:
+            if reduction == "johnson-lindenstrauss":
+                return johnson_lindenstrauss(rows, n_components, seed=self.seed_)
+            rows = anchor_points(rows, n_components, seed=self.seed_)
+        if sparse:
             return rows
         fits_in_memory(owner, rows.shape, "Use sparse_output=True or n_components.")
         return np.asarray(rows.toarray())
@@ -138,10 +140,11 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the columns: the nodes' own, or numbers after a reduction."""
         check_is_fitted(self)
-        if self.n_components is None:
-            names = self.graph.names(np.arange(self.graph.n_nodes))
+        graph, (n_components, _, _) = self._kind.graph, self._output
+        if n_components is None:
+            names = graph.names(np.arange(graph.n_nodes))
             return np.array([f"node {name}" for name in names], dtype=object)
-        return np.array([f"nodefeatures{i}" for i in range(self.n_components)], dtype=object)
+        return np.array([f"nodefeatures{i}" for i in range(n_components)], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

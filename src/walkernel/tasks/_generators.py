@@ -25,7 +25,10 @@ GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive
 
 
 class Generator(NamedTuple):
-    """G = sign · rate · M + shift · I on a graph; no solution grows faster than e^(growth · t)."""
+    """G = sign · rate · M + shift · I on a graph.
+
+    No eigenvalue exceeds ``speed`` in absolute value, and no solution grows faster than e^(growth · t).
+    """
 
     graph: Graph
     name: str
@@ -33,6 +36,7 @@ class Generator(NamedTuple):
     sign: int
     rate: float
     shift: float
+    speed: float
     growth: float
 
     def kernel(self, s: float) -> Kernel:
@@ -54,15 +58,16 @@ class Generator(NamedTuple):
 def generator(graph: Graph, name: str) -> Generator:
     """Return a right-hand side by name."""
     if name == "laplacian":
-        return Generator(graph, name, "normalized", 1, 1.0, -1.0, 0.0)
+        return Generator(graph, name, "normalized", 1, 1.0, -1.0, 2.0, 0.0)
     if name == "combinatorial":
         largest = float(graph.out_degrees().max()) or 1.0
-        return Generator(graph, name, "combinatorial", 1, largest, -largest, 0.0)
+        return Generator(graph, name, "combinatorial", 1, largest, -largest, 2 * largest, 0.0)
     if name == "normalized":
-        return Generator(graph, name, "normalized", 1, 1.0, 0.0, 1.0)
+        return Generator(graph, name, "normalized", 1, 1.0, 0.0, 1.0, 1.0)
     if name == "adjacency":
-        return Generator(graph, name, "adjacency", 1, 1.0, 0.0, spectral_radius(graph, "adjacency"))
-    return Generator(graph, name, "normalized", -1, 1.0, 1.0, 2.0)
+        radius = spectral_radius(graph, "adjacency") or 1.0
+        return Generator(graph, name, "adjacency", 1, 1.0, 0.0, radius, radius)
+    return Generator(graph, name, "normalized", -1, 1.0, 1.0, 2.0, 2.0)
 
 
 def warn_of_growth(G: Generator) -> None:

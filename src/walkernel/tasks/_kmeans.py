@@ -1,41 +1,27 @@
-"""Kernel k-means (Dhillon, Guan, Kulis 2004) through products with the kernel: K is never formed.
-
-The weighted objective Σ_c Σ_{i∈c} w_i ‖φ_i − m_c‖² needs of K only its diagonal and K Z, where Z holds the
-weights of the members of each cluster:
-
-    ‖φ_i − m_c‖² = K_ii − 2 (K Z)_ic / s_c + (Zᵀ K Z)_cc / s_c²,     s_c = Σ_{i∈c} w_i.
-"""
+"""Clusters of nodes by kernel k-means, and the paper's distance between clusterings."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.cluster import pair_confusion_matrix
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from walkernel._checks import Described, refuse, whole_number
+from walkernel._checks import Described, is_hashable, refuse, shown, whole_number
+from walkernel.graph import Graph
 from walkernel.operators import KernelOperator
+from walkernel.tasks._lloyd import Gram, Points, first_labels, lloyd
 from walkernel.tasks._nodes import check_random_seed, sample_weights
 
-
-class _Gram(NamedTuple):
-    """A symmetric kernel on n points: its products and its diagonal."""
-
-    multiply: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    diagonal: NDArray[np.float64]
-
-
-class _Run(NamedTuple):
-    labels: NDArray[np.int64]
-    objectives: list[float]
-    converged: bool
+SCOUT_ITERATIONS = 8
+"""Iterations after which the best of several starts is picked, to be the only one that goes on."""
 
 
 class KernelKMeans(ClusterMixin, BaseEstimator):
@@ -52,7 +38,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     init : "k-means++" or array of int, (n,)
         k-means++ in feature space, or the labels to start from, 0 … n_clusters − 1, each used.
     n_init : int
-        Runs from different k-means++ seeds, of which the best is kept.
+        Starts from different k-means++ seeds; the one that is best after 8 iterations goes on to the end.
     max_iter : int
         Iterations of one run at most.
     random_state : int, RandomState or None
@@ -100,50 +86,80 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : KernelOperator, (n, n), or features, sparse or dense, (n, d)
+            An array is taken for features, also if it is square.
         y : ignored
         sample_weight : array of float, (n,), optional
         """
         owner = type(self).__name__
-        gram = self._gram(X)
-        n = gram.diagonal.size
         k = whole_number(owner, "n_clusters", self.n_clusters, 1)
-        if k > n:
-            refuse(owner, "n_clusters", f"at most n_samples={n}, the number of points", k)
+        starts = whole_number(owner, "n_init", self.n_init, 1)
         max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
-        weights = sample_weights(owner, sample_weight, n)
-        random = np.random.RandomState(check_random_seed(self.random_state) % 2**32)
+        if isinstance(self.init, str) and self.init != "k-means++":
+            refuse(owner, "init", "'k-means++' or an array of labels", self.init)
+        random = np.random.RandomState(check_random_seed(owner, self.random_state) % 2**32)
+        points = Points(*self._weighted_gram(X, sample_weight), k)
+        n = points.weights.size
+        most = int(np.sum(points.weights > 0))
+        if k > most:
+            refuse(owner, "n_clusters", f"at most n_samples={most}, the number of points with weight", k)
         if isinstance(self.init, str):
-            if self.init != "k-means++":
-                refuse(owner, "init", "'k-means++' or an array of labels", self.init)
-            starts = whole_number(owner, "n_init", self.n_init, 1)
-            runs = (
-                _lloyd(gram, weights, _plus_plus(gram, weights, k, random), k, max_iter)
-                for _ in range(starts)
-            )
+            scouts = 0 if starts == 1 else min(SCOUT_ITERATIONS, max_iter)
+            trials = (lloyd(points, first_labels(points, random), scouts) for _ in range(starts))
+            start = min(trials, key=lambda run: run.objectives[-1])
         else:
-            runs = (
-                _lloyd(gram, weights, _given_labels(owner, self.init, n, k), k, max_iter) for _ in range(1)
-            )
-        best = min(runs, key=lambda run: run.objectives[-1])
+            labels = _given_labels(owner, self.init, n, k)
+            if not points.members(labels).any(axis=0).all():
+                refuse(owner, "init", "clusters of positive weight", Described("one without"))
+            start = lloyd(points, labels, 0)
+        best = (
+            start
+            if start.converged
+            else start.continued(lloyd(points, start.labels, max_iter - len(start.objectives) + 1))
+        )
         if not best.converged:
             warnings.warn(
                 f"{owner}: labels still change after max_iter={max_iter} iterations.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if isinstance(X, KernelOperator):
+            self.__dict__.pop("n_features_in_", None)
+        else:
+            validate_data(self, X, skip_check_array=True)
         self.labels_ = best.labels.astype(np.int32)
         self.objectives_ = np.array(best.objectives)
         self.inertia_, self.n_iter_ = best.objectives[-1], len(best.objectives) - 1
         return self
 
-    def _gram(self, X: Any) -> _Gram:
+    def _weighted_gram(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Gram, NDArray[np.float64]]:
+        """Return products with the kernel and the weights of the points."""
+        owner = type(self).__name__
         if isinstance(X, KernelOperator):
+            weights = sample_weights(owner, sample_weight, X.shape[0])
             if X.T is X:
-                return _Gram(lambda Z: X @ Z, X.diagonal())
-            return _Gram(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal())
-        features = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
-        squares = features.power(2) if hasattr(features, "power") else features**2
-        return _Gram(lambda Z: features @ (features.T @ Z), np.asarray(squares.sum(axis=1)).ravel())
+                return Gram(lambda Z: X @ Z, X.diagonal()), weights
+            return Gram(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal()), weights
+        if isinstance(X, (Graph, LinearOperator)):
+            refuse(owner, "X", "a KernelOperator or features", X, "Make one with estimate_kernel.", TypeError)
+        features = check_array(X, accept_sparse="csr", dtype=np.float64, estimator=self)
+        weights = sample_weights(owner, sample_weight, features.shape[0])
+        if scipy.sparse.issparse(features):
+            squares = np.asarray(features.power(2).sum(axis=1)).ravel()
+        else:  # distances do not change, and lose no digits to a mean far from zero
+            self._warn_of_kernel_matrix(features)
+            features = features - np.average(features, axis=0, weights=weights)
+            squares = np.einsum("ij,ij->i", features, features)
+        if not np.isfinite(squares).all():
+            refuse(owner, "X", "features whose squares are finite numbers", X)
+        return Gram(lambda Z: features @ (features.T @ Z), squares), weights
+
+    def _warn_of_kernel_matrix(self, features: NDArray[np.float64]) -> None:
+        if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
+            warnings.warn(
+                "KernelKMeans: a square symmetric array is taken for features, not for a kernel. "
+                "For the exact kernel use polynomial_operator.",
+                stacklevel=4,
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,79 +168,16 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
 
 
 def _given_labels(owner: str, init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
-    labels = np.asarray(init)
+    try:
+        labels = np.asarray(init)
+    except ValueError:
+        labels = np.empty(0)
     if labels.shape != (n,) or labels.dtype.kind not in "iu":
         refuse(owner, "init", f"'k-means++' or {n} whole numbers, one label for each point", init)
     if not np.array_equal(np.unique(labels), np.arange(k)):
         got = Described(f"the labels {np.unique(labels)[:10].tolist()}")
         refuse(owner, "init", f"labels from 0 to {k - 1}, each used at least once", got)
     return labels.astype(np.int64)
-
-
-def _lloyd(
-    gram: _Gram, weights: NDArray[np.float64], labels: NDArray[np.int64], k: int, max_iter: int
-) -> _Run:
-    """Alternate between centres and nearest centres until no label changes, or the objective would rise."""
-    points = np.arange(labels.size)
-    distances = _distances(gram, weights, labels, k)
-    objectives = [float(weights @ distances[points, labels])]
-    for _ in range(max_iter):
-        here = distances[points, labels]
-        nearest = np.where(distances.min(axis=1) < here, distances.argmin(axis=1), labels)
-        _fill_empty(nearest, weights * distances[points, nearest], k)
-        if np.array_equal(nearest, labels):
-            return _Run(labels, objectives, True)
-        moved = _distances(gram, weights, nearest, k)
-        objective = float(weights @ moved[points, nearest])
-        if objective > objectives[-1]:
-            return _Run(labels, objectives, True)
-        labels, distances = nearest, moved
-        objectives.append(objective)
-    return _Run(labels, objectives, False)
-
-
-def _distances(
-    gram: _Gram, weights: NDArray[np.float64], labels: NDArray[np.int64], k: int
-) -> NDArray[np.float64]:
-    """Return ‖φ_i − m_c‖², (n, k)."""
-    members = np.zeros((labels.size, k))
-    members[np.arange(labels.size), labels] = weights
-    sizes = np.maximum(members.sum(axis=0), np.finfo(float).tiny)
-    products = gram.multiply(members)
-    squares = np.einsum("ic,ic->c", members, products) / sizes**2
-    return gram.diagonal[:, None] - 2 * products / sizes + squares
-
-
-def _fill_empty(labels: NDArray[np.int64], costs: NDArray[np.float64], k: int) -> None:
-    """Give each empty cluster the costliest point of a cluster that has others."""
-    counts = np.bincount(labels, minlength=k)
-    for cluster in np.flatnonzero(counts == 0):
-        point = int(np.argmax(np.where(counts[labels] > 1, costs, -np.inf)))
-        counts[labels[point]] -= 1
-        counts[cluster], labels[point], costs[point] = 1, cluster, -np.inf
-
-
-def _plus_plus(
-    gram: _Gram, weights: NDArray[np.float64], k: int, random: np.random.RandomState
-) -> NDArray[np.int64]:
-    """Return labels from greedy k-means++: the nearest of k points, drawn far from one another."""
-    n, trials = weights.size, 2 + int(math.log(k))
-    nearest, distance = np.zeros(n, dtype=np.int64), np.full(n, np.inf)
-    chances = weights
-    for cluster in range(k):
-        candidates = random.choice(n, size=1 if cluster == 0 else trials, p=chances / chances.sum())
-        units = np.zeros((n, candidates.size))
-        units[candidates, np.arange(candidates.size)] = 1.0
-        to_candidates = gram.diagonal[:, None] - 2 * gram.multiply(units) + gram.diagonal[candidates]
-        to_candidates = np.minimum(np.maximum(to_candidates, 0.0), distance[:, None])
-        best = int(np.argmin(weights @ to_candidates))
-        nearest[to_candidates[:, best] < distance] = cluster
-        nearest[candidates[best]] = cluster
-        distance = to_candidates[:, best]
-        distance[candidates[best]] = 0.0
-        chances = weights * distance if (weights * distance).any() else weights
-    _fill_empty(nearest, weights * distance, k)
-    return nearest
 
 
 def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
@@ -246,13 +199,36 @@ def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
     0.6666666666666666
     """
     owner = "clustering_error"
-    one, two = np.asarray(a), np.asarray(b)
-    for name, labels in (("a", one), ("b", two)):
-        if labels.ndim != 1 or labels.size < 2:
-            refuse(owner, name, "labels of at least two nodes, (n,)", Described(f"shape {labels.shape}"))
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            refuse(owner, name, "labels of all nodes", Described("NaN"))
+    one, two = _numbered(owner, "a", a), _numbered(owner, "b", b)
     if one.size != two.size:
         refuse(owner, "b", f"of length {one.size}, as a is", Described(f"length {two.size}"))
     pairs = pair_confusion_matrix(one, two)
     return float((pairs[0, 1] + pairs[1, 0]) / pairs.sum())
+
+
+def _numbered(owner: str, name: str, labels: ArrayLike) -> NDArray[np.int64]:
+    """Return labels of any kind as whole numbers."""
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.ndim != 1 or array.size < 2:
+        refuse(owner, name, "labels of at least two nodes, (n,)", labels)
+    if array.dtype.kind != "O":
+        missing = array.dtype.kind in "fc" and not np.isfinite(array).all()
+        if missing or array.dtype.kind == "c":
+            refuse(owner, name, "labels, finite if they are numbers", labels)
+        return np.asarray(np.unique(array, return_inverse=True)[1])
+    known: dict[Any, int] = {}
+    for label in array:
+        if not is_hashable(label) or _is_missing(label):
+            refuse(owner, name, "labels of all nodes", Described(f"{shown(label)} among them"))
+    return np.array([known.setdefault(label, len(known)) for label in array])
+
+
+def _is_missing(label: Any) -> bool:
+    """Tell whether a label is None, NaN or pandas' NA, which is not even unequal to itself."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True

@@ -20,7 +20,10 @@ MOST_WALKS = 2**32 - 2
 
 def node_ids(owner: str, graph: Graph, nodes: Any) -> NDArray[np.int64]:
     """Return the ids of nodes given as a flat list or as one column, (n,)."""
-    ids = graph.ids(nodes)
+    try:
+        ids = graph.ids(nodes)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("Graph: nodes", f"{owner}: X", 1)) from None
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1 or ids.size == 0:
@@ -32,9 +35,13 @@ def node_ids(owner: str, graph: Graph, nodes: Any) -> NDArray[np.int64]:
 
 
 def node_targets(
-    owner: str, graph: Graph, ids: NDArray[np.int64], y: ArrayLike | None
+    owner: str,
+    graph: Graph,
+    ids: NDArray[np.int64],
+    y: ArrayLike | None,
+    used: NDArray[np.bool_] | slice = slice(None),
 ) -> NDArray[np.float64]:
-    """Return finite targets of the nodes, (n,) or (n, n_outputs); a node named twice must have one target."""
+    """Return finite targets of the nodes in use, (n,) or (n, n_outputs); nodes named twice must have one."""
     if y is None:
         refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
     targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
@@ -44,6 +51,7 @@ def node_targets(
         refuse(
             owner, "y", f"of length {ids.size}, one target for each node", Described(f"length {len(targets)}")
         )
+    ids, targets = ids[used], targets[used]
     distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
     if distinct.size < ids.size:
         differs = (targets != targets[first[where]]).reshape(ids.size, -1).any(axis=1)
@@ -68,19 +76,21 @@ def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.
     return result
 
 
-def check_random_seed(random_state: Any) -> int:
-    """Return the seed that a scikit-learn ``random_state`` stands for: None is 0, a generator draws one."""
-    from sklearn.utils import check_random_state
-
+def check_random_seed(owner: str, random_state: Any) -> int:
+    """Return the seed that a scikit-learn ``random_state`` stands for: None is 0, a RandomState draws one."""
     if random_state is None:
         return 0
-    if (
-        isinstance(random_state, (int, np.integer))
-        and not isinstance(random_state, bool)
-        and random_state >= 0
-    ):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, (bool, np.bool_)):
+        return whole_number(owner, "random_state", random_state, 0, 2**64 - 1)
+    refuse(
+        owner,
+        "random_state",
+        "None, a whole number or a numpy.random.RandomState",
+        random_state,
+        error=TypeError,
+    )
 
 
 def walk_kind(
@@ -99,8 +109,11 @@ def walk_kind(
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
     if sampler is not None:
         instance(owner, "sampler", sampler, IndependentWalks)
-    seed = check_random_seed(random_state)
+    seed = check_random_seed(owner, random_state)
     check_convergence(graph, kernel)
+    if pair == "symmetric" and not kernel.has_root():
+        remedy = "NodeSmoother takes it, with the lazy pair."
+        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
     pair, _ = choose_pair(graph, kernel, pair, sampler)
-    chosen = checked_sampler(graph, kernel, pair, sampler)
+    chosen = checked_sampler(graph, kernel, pair, sampler, n_walks)
     return pair, WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)

@@ -38,7 +38,9 @@ from walkernel.walks import IndependentWalks
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
-PRODUCT_TOLERANCE = 1e-12
+PRODUCT_TOLERANCE = 1e-11
+SHORTEST_TIME = 1e-100
+MOST_WALKS = 2**26
 TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
 """What quadrature may contribute to the error of each engine, relative to the integral."""
 
@@ -64,11 +66,14 @@ class ODESolution:
     x: NDArray[np.float64]
     stderr: NDArray[np.float64]
     growth: float
-    _limit: Callable[[], NDArray[np.float64]] = field(repr=False)
+    _equation: tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]] = field(repr=False)
 
     def steady_state(self) -> NDArray[np.float64]:
         """Return lim x(t) on all nodes, (n_nodes,); ValueError with the reason if there is no limit."""
-        return self._limit()
+        G, source, initial = self._equation
+        if source is None:
+            raise ValueError("No steady state: the source changes with time.")
+        return steady_state(G, source, initial)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class _Problem:
     initial: NDArray[np.float64]
     t: NDArray[np.float64]
 
+    @property
+    def equation(self) -> tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]]:
+        """G, the source if it is constant, and x(0)."""
+        return self.G, self.constant, self.initial
+
     def kernel(self, s: float) -> Kernel:
         """Return exp(sG)."""
         return self.G.kernel(max(s, 1e-12 * float(self.t[-1])))
@@ -86,7 +96,7 @@ class _Problem:
     def rule(self, start: float, stop: float, n_points: int | None, tol: float) -> Rule:
         """Return the Gauss–Legendre rule of an interval, with as many points as it needs if not told."""
         varying = None if self.constant is not None else self.source
-        n = n_points or suited_points(varying, start, stop, self.G.rate, tol)
+        n = n_points or suited_points(varying, start, stop, self.G.speed, tol)
         return gauss_legendre(start, stop, n)
 
     def integral_kernel(self, t: float, rule: Rule) -> Kernel:
@@ -109,12 +119,6 @@ class _Problem:
                     vector = weight * self.source(float(tau))
                     terms.append(Term(k, self.kernel(t - tau), vector, samples is not None))
         return terms
-
-    def limit(self) -> NDArray[np.float64]:
-        """Return the steady state; ValueError if there is none."""
-        if self.constant is None:
-            raise ValueError("No steady state: the source changes with time.")
-        return steady_state(self.G, self.constant, self.initial)
 
 
 def solve_ode(
@@ -200,36 +204,38 @@ def solve_ode(
     distinct(owner, "nodes", ids, graph.names)
     problem = _problem(graph, source, t, initial, matrix)
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
+    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MOST_WALKS)
+    if sampler is not None:
+        instance(owner, "sampler", sampler, IndependentWalks)
+    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     warn_of_growth(problem.G)
     if engine == "polynomial":
-        estimate = _march(problem, n_points) if samples is None else _multiply_out(problem, samples)
+        estimate = _march(problem, n_points, report) if samples is None else _multiply_out(problem, samples)
         estimate = estimate.at(ids)
     else:
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
-        count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2)
-        plan = WalkPlan(
-            graph, ids, chosen, count,
-            checked_sampler(graph, problem.kernel(problem.t[-1]), chosen, sampler), seed, problem.G.matrix,
-            thread_count(owner, n_threads), progress_callback(owner, progress),
-        )  # fmt: skip
+        used = checked_sampler(graph, problem.kernel(problem.t[-1]), chosen, sampler, count)
+        plan = WalkPlan(graph, ids, chosen, count, used, seed, problem.G.matrix, threads, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
         estimate = solve_by_walks(plan, terms, problem.t.size)
     variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
-    return ODESolution(problem.t, estimate.x, np.sqrt(variance), problem.G.growth, problem.limit)
+    return ODESolution(problem.t, estimate.x, np.sqrt(variance), problem.G.growth, problem.equation)
 
 
 def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None, matrix: str) -> _Problem:
     """Check the equation and its data."""
-    times = np.atleast_1d(real_array("solve_ode", "t", t))
+    times = np.atleast_1d(real_array("solve_ode", "t", t)).copy()
     if times.ndim != 1 or times.size == 0 or times[0] <= 0 or (np.diff(times) <= 0).any():
         refuse("solve_ode", "t", "a positive time or increasing positive times", t)
+    if times[0] < SHORTEST_TIME:
+        refuse("solve_ode", "t", f"at least {SHORTEST_TIME:g}", t)
 
     def state(parameter: str, values: Any) -> NDArray[np.float64]:
         array = real_array("solve_ode", parameter, values)
         if array.shape != (graph.n_nodes,):
             rule = f"of shape ({graph.n_nodes},), one value for each node"
             refuse("solve_ode", parameter, rule, Described(f"shape {array.shape}"))
-        return array
+        return array.copy()
 
     nothing = np.zeros(graph.n_nodes)
     begin = nothing if initial is None else state("initial", initial)
@@ -253,7 +259,9 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
     return None
 
 
-def _march(problem: _Problem, n_points: int | None) -> Estimate:
+def _march(
+    problem: _Problem, n_points: int | None, progress: Callable[[int, int], object] | None
+) -> Estimate:
     """Go from time to time with deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
     graph, x, before = problem.G.graph, problem.initial, 0.0
     states = []
@@ -271,6 +279,8 @@ def _march(problem: _Problem, n_points: int | None) -> Estimate:
             after += polynomial_operator(graph, kernel, tol=PRODUCT_TOLERANCE) @ problem.constant
         states.append(after)
         x, before = after, t
+        if progress is not None:
+            progress(len(states), problem.t.size)
     return Estimate(np.array(states), np.zeros((problem.t.size, x.size)), np.zeros((0, x.size)), [])
 
 

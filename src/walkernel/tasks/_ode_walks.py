@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.products import multiply
 from walkernel.sampling import sample_walks
 from walkernel.tasks._walk_cache import Coefficients
 from walkernel.walks import IndependentWalks
@@ -59,7 +60,7 @@ class WalkPlan(NamedTuple):
     sampler: IndependentWalks
     seed: int
     matrix: str
-    n_threads: int | None
+    n_threads: int
     progress: Callable[[int, int], object] | None
 
     @property
@@ -94,8 +95,8 @@ def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
     for done, times in enumerate(chunks):
         inside = [i for i, term in enumerate(terms) if term.time in times]
         left, right, shares[inside] = _group_estimates(plan, [terms[i] for i in inside], times)
-        x[times] = left.mean(axis=1)
-        variance[times] = (left.var(axis=1, ddof=1) + right.var(axis=1, ddof=1)) / plan.n_groups
+        x[times] = left.mean(axis=2)
+        variance[times] = (left.var(axis=2, ddof=1) + right.var(axis=2, ddof=1)) / plan.n_groups
         if plan.progress is not None:
             plan.progress(done + 1, len(chunks))
     return Estimate(x, variance, shares, terms)
@@ -111,8 +112,8 @@ def _chunks(plan: WalkPlan, terms: list[Term], n_times: int) -> list[list[int]]:
 def _group_estimates(
     plan: WalkPlan, terms: list[Term], times: list[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return x with one group on the left, and on the right, (times, groups, nodes), and the shares."""
-    left, right = np.zeros((2, len(times), plan.n_groups, plan.ids.size))
+    """Return x with one group on the left, and on the right, (times, nodes, groups), and the shares."""
+    left, right = np.zeros((2, len(times), plan.ids.size, plan.n_groups))
     shares = np.zeros((len(terms), plan.ids.size))
     carried = _right_sides(plan, terms)
     for group in range(plan.n_groups):
@@ -121,12 +122,12 @@ def _group_estimates(
             rows = slice(first, first + block.size)
             first += block.size
             for share, term, phi, vectors in zip(shares, terms, features, carried, strict=True):
-                products, time = phi @ vectors, times.index(term.time)
+                products, time = multiply(phi, vectors, plan.n_threads), times.index(term.time)
                 share[rows] += products[:, 0] / plan.n_groups
-                left[time, group, rows] += products[:, 0]
+                left[time, rows, group] += products[:, 0]
                 if plan.pair == "symmetric":
-                    right[time, :, rows] += products[:, 1:].T / plan.n_groups
-    return left, right, shares
+                    right[time, rows] += products[:, 1:]
+    return left, right / plan.n_groups, shares
 
 
 def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]:
@@ -135,11 +136,21 @@ def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]
         return [term.vector[:, None] for term in terms]
     groups = plan.n_groups
     carried = [np.zeros((plan.graph.n_nodes, 1 + groups)) for _ in terms]
-    support = np.flatnonzero(np.any([term.vector != 0 for term in terms], axis=0))
-    for group in range(groups):
-        for block, features in plan.features(support, groups + group, plan.graph.directed, terms):
-            for term, phi, sums in zip(terms, features, carried, strict=True):
-                sums[:, 1 + group] += phi.T @ term.vector[block]
+    for support, some in _by_support(terms):
+        for group in range(groups):
+            chosen = [terms[i] for i in some]
+            for block, features in plan.features(support, groups + group, plan.graph.directed, chosen):
+                for i, phi in zip(some, features, strict=True):
+                    carried[i][:, 1 + group] += phi.T @ terms[i].vector[block]
     for sums in carried:
         sums[:, 0] = sums[:, 1:].mean(axis=1)
     return carried
+
+
+def _by_support(terms: list[Term]) -> Iterator[tuple[NDArray[np.int64], list[int]]]:
+    """Yield the nodes where some terms' vectors are not zero, and the positions of these terms."""
+    together: dict[bytes, list[int]] = {}
+    for i, term in enumerate(terms):
+        together.setdefault(np.packbits(term.vector != 0).tobytes(), []).append(i)
+    for some in together.values():
+        yield np.flatnonzero(terms[some[0]].vector), some

@@ -30,18 +30,18 @@ def gauss_legendre(start: float, stop: float, n_points: int) -> Rule:
     return Rule(start + half * (nodes + 1), half * weights)
 
 
-def suited_points(source: Source | None, start: float, stop: float, rate: float, tol: float) -> int:
+def suited_points(source: Source | None, start: float, stop: float, speed: float, tol: float) -> int:
     """Return how many Gauss–Legendre points an interval needs; ``source`` is None for a constant one.
 
-    They must integrate e^(−λτ) for the fastest mode of G, λ ≤ 2·rate, to ``tol``. For a source that changes
+    They must integrate e^(−speed · τ), the fastest mode of G, to ``tol``. For a source that changes
     with time the number is doubled until ∫ y(τ) dτ agrees with half as many points to ``tol``.
     """
-    n, length, fastest = FEWEST_POINTS, stop - start, 2 * rate
-    exact = -np.expm1(-fastest * length) / fastest
+    n, length = FEWEST_POINTS, stop - start
+    exact = -np.expm1(-speed * length) / speed
 
     def misses(n: int) -> bool:
         times, weights = gauss_legendre(0.0, length, n)
-        return bool(abs(weights @ np.exp(-fastest * times) - exact) > tol * exact)
+        return bool(abs(weights @ np.exp(-speed * times) - exact) > tol * exact)
 
     while n < MOST_POINTS and misses(n):
         n *= 2
@@ -78,11 +78,23 @@ def monte_carlo(stop: float, n_points: int, density: Any, seed: int) -> Rule:
         refuse(
             "solve_ode", "density", "a distribution with rvs and pdf, or None for uniform", density, remedy
         )
-    times = real_array(
-        "solve_ode", "density.rvs()", density.rvs(size=n_points, random_state=generator), ndim=1
-    )
+    if hasattr(density, "support"):
+        low, high = density.support()
+        if low > 0 or high < stop:
+            got = Described(f"one on {low:g} to {high:g}")
+            refuse("solve_ode", "density", f"positive from 0 to the last t ({stop:g})", got)
+    times = _sample("density.rvs()", density.rvs(size=n_points, random_state=generator), n_points)
     if times.min() < 0 or times.max() > stop:
         outside = Described(f"a time {times[(times < 0) | (times > stop)][0]:.3g}")
         refuse("solve_ode", "density", f"on the interval from 0 to the last t ({stop:g})", outside)
-    chances = real_array("solve_ode", "density.pdf()", density.pdf(times), ndim=1)
+    chances = _sample("density.pdf()", density.pdf(times), n_points)
+    if (chances <= 0).any():
+        refuse("solve_ode", "density.pdf()", "positive at times that were drawn", float(chances.min()))
     return Rule(times, 1 / (n_points * chances))
+
+
+def _sample(name: str, values: Any, n_points: int) -> NDArray[np.float64]:
+    array = real_array("solve_ode", name, values, ndim=1)
+    if array.size != n_points:
+        refuse("solve_ode", name, f"of length {n_points}", Described(f"length {array.size}"))
+    return array

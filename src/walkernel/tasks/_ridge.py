@@ -108,26 +108,26 @@ class NodeRidge(RegressorMixin, BaseEstimator):
         tol = real_number(owner, "tol", self.tol, above=0, below=1)
         max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
         ids = node_ids(owner, self.graph, X)
-        targets = node_targets(owner, self.graph, ids, y)
         weights = sample_weights(owner, sample_weight, ids.size)
         used = weights > 0
+        targets = node_targets(owner, self.graph, ids, y, used)
         features = WALK_CACHE.features(kind, self.kernel, ids[used])
-        sides = np.column_stack([np.ones(int(used.sum())), targets[used]])  # one right-hand side for b
-        solved, self.n_iter_ = _solve(features, alpha / weights[used], sides, tol, max_iter)
+        sides = np.column_stack([np.ones(int(used.sum())), targets])  # one right-hand side for b
+        solved, n_iter = _solve(features, alpha / weights[used], sides, tol, max_iter)
         ones, dual = solved[:, :1], solved[:, 1:]
         intercept = dual.sum(axis=0) / ones.sum() if self.fit_intercept else np.zeros(dual.shape[1])
         coefficients = features.T @ (dual - ones * intercept)
         shape = targets.shape[1:]
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
-        self.n_features_in_ = 1
+        self.n_iter_, self.n_features_in_ = n_iter, 1
         self._kind, self._fitted_kernel = kind, self.kernel
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)
-        ids = node_ids(type(self).__name__, self.graph, X)
+        ids = node_ids(type(self).__name__, self._kind.graph, X)
         features = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
         return np.asarray(features @ self.coef_ + self.intercept_)
 

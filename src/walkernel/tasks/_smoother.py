@@ -84,7 +84,7 @@ class NodeSmoother(RegressorMixin, BaseEstimator):
         y : array of float, (n,) or (n, n_outputs)
         """
         owner = type(self).__name__
-        self.pair_, kind = walk_kind(
+        pair, kind = walk_kind(
             owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
         )
         flag(owner, "normalize", self.normalize)
@@ -92,41 +92,41 @@ class NodeSmoother(RegressorMixin, BaseEstimator):
         targets = node_targets(owner, self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
-        self.sampler_, self.n_features_in_ = kind.sampler, 1
-        self._kind, self._fitted_kernel, self._shape = kind, self.kernel, targets.shape[1:]
-        self._mean = values.mean(axis=0)
-        self._weights = self._right_side(kind, known, np.column_stack([values, np.ones(known.size)]))
+        weights = self._right_side(pair, kind, known, np.column_stack([values, np.ones(known.size)]))
+        self.pair_, self.sampler_, self.n_features_in_ = pair, kind.sampler, 1
+        self._kind, self._weights, self._mean = kind, weights, values.mean(axis=0)
+        self._sequence = Coefficients(self.kernel) if pair == "lazy" else self.kernel
+        self._output = (targets.shape[1:], self.normalize)
         return self
 
     def _right_side(
-        self, kind: WalkKind, known: NDArray[np.int64], values: NDArray[np.float64]
+        self, pair: str, kind: WalkKind, known: NDArray[np.int64], values: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return Φ₂ᵀ v, (n_nodes, c): what the walks from the known nodes carry to every node."""
-        if self.pair_ == "lazy":
+        if pair == "lazy":
             carried = np.zeros((self.graph.n_nodes, values.shape[1]))
             carried[known] = values
             return carried
         other_side = kind._replace(stream=1, transpose=self.graph.directed)
-        return np.asarray(WALK_CACHE.features(other_side, self._fitted_kernel, known).T @ values)
+        return np.asarray(WALK_CACHE.features(other_side, self.kernel, known).T @ values)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the smoothed values at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)
-        ids = node_ids(type(self).__name__, self.graph, X)
-        kernel = self._fitted_kernel
-        sequence = Coefficients(kernel) if self.pair_ == "lazy" else kernel
-        sums = WALK_CACHE.features(self._kind, sequence, ids) @ self._weights
+        ids = node_ids(type(self).__name__, self._kind.graph, X)
+        shape, normalize = self._output
+        sums = WALK_CACHE.features(self._kind, self._sequence, ids) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
-        if self.normalize:
+        if normalize:
             met = total > 0
             values = np.where(met, values / np.where(met, total, 1.0), self._mean)
             if not met.all():
                 warnings.warn(
-                    f"NodeSmoother: {np.sum(~met)} of {ids.size} nodes met no known node and get the mean of "
-                    "the known values. Use a wider kernel or more walks.",
+                    f"NodeSmoother: {np.sum(~met)} of {ids.size} nodes have no positive sum of kernel values "
+                    "over the known nodes and get their mean. Use a wider kernel or more walks.",
                     stacklevel=2,
                 )
-        return values.reshape(ids.size, *self._shape)
+        return values.reshape(ids.size, *shape)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._checks import whole_number
 from walkernel.features import Walks, identity
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -146,7 +147,7 @@ class WalkCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = whole_number("WalkCache", "limit", limit)
         self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 

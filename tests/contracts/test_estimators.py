@@ -1,0 +1,393 @@
+"""One suite over all estimators: scikit-learn's own checks, and the same rules with nodes for X.
+
+Most of scikit-learn's checks make X of floats, which name no nodes. They are listed here with the reason they
+fail for; the rules they stand for are checked below with nodes.
+"""
+
+import pickle
+import re
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.ensemble import BaggingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import walkernel as wk
+from walkernel.tasks import WALK_CACHE, _ridge
+
+N = 24
+EDGES = [(i, (i + 1) % N) for i in range(N)] + [(i, (5 * i + 7) % N) for i in range(0, N, 2)]
+GRAPH = wk.Graph.from_edges(EDGES)
+NAMES = {"text": [f"node {i}" for i in range(N)], "tuples": [("node", i) for i in range(N)]}
+NAMES["integers"] = [7 * i % N for i in range(N)]
+HEAT, WIDE = wk.Diffusion(1.5), wk.Diffusion(4.0)
+NODES, KNOWN = np.arange(N), np.arange(0, N, 2)
+VALUES = np.sin(2 * np.pi * NODES / N) + NODES % 3
+CLASSES = (VALUES > 1).astype(int)
+TARGETS = VALUES[KNOWN]
+MODELS = ("NodeFeatures", "NodeSmoother", "NodeRidge")
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def build(name, graph=GRAPH, kernel=HEAT, **options):
+    return getattr(wk, name)(graph, kernel, **{"n_walks": 16, **options})
+
+
+def fitted(name, X=KNOWN, y=TARGETS, **options):
+    return build(name, **options).fit(X, y)
+
+
+def ask(model, nodes=NODES):
+    return dense(model.transform(nodes) if hasattr(model, "transform") else model.predict(nodes))
+
+
+def dense(result):
+    return result.toarray() if scipy.sparse.issparse(result) else np.asarray(result)
+
+
+def same(a, b):
+    return a.shape == b.shape and np.array_equal(a, b)
+
+
+def close(a, b):
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+# scikit-learn's checks ----------------------------------------------------------------------------------
+
+FLOATS = "X is floats, which name no nodes"
+FLAT = "X is made flat for the tag one_d_array, and then taken for a table"
+TABLE = "X is a table of 0 or more than 1 columns, and a node is one column"
+TARGET = "X names one node in rows of different targets"
+SPARSE = "SciPy has no lil format of the flat sparse X that the check makes"
+SAID = {FLOATS: "whole-number ids", FLAT: "too many indices|not enough values to unpack", TABLE: r"\(n, 1\)",
+        TARGET: "different targets for node", SPARSE: "Cannot convert a 1d sparse array"}  # fmt: skip
+COMMON = {
+    FLOATS: """fit_score_takes_y estimators_overwrite_params estimators_fit_returns_self readonly_memmap_input
+        n_features_in_after_fitting positive_only_tag_during_fit estimators_dtypes complex_data dtype_object
+        pipeline_consistency estimators_nan_inf estimators_pickle fit_idempotent fit_check_is_fitted
+        n_features_in fit1d""",
+    FLAT: """dont_overwrite_parameters f_contiguous_array_estimator methods_sample_order_invariance
+        methods_subset_invariance fit2d_1sample fit2d_1feature dict_unchanged fit2d_predict1d""",
+    TABLE: "estimators_empty_data_messages",
+    SPARSE: "estimator_sparse_array",
+}
+TRANSFORMER = {
+    FLOATS: "transformer_preserve_dtypes",
+    FLAT: "transformer_data_not_an_array transformer_general",
+}
+REGRESSOR = {
+    FLOATS: """regressors_train regressor_data_not_an_array regressor_multioutput supervised_y_2d
+        supervised_y_no_nan regressors_int requires_y_none""",
+    FLAT: "regressors_no_decision_function",
+}
+WEIGHTED = {
+    FLOATS: """sample_weights_list all_zero_sample_weights_error sample_weights_not_overwritten
+        sample_weight_equivalence_on_dense_data non_transformer_estimators_n_iter""",
+    TABLE: "sample_weights_shape",
+    TARGET: "sample_weights_not_an_array sample_weights_pandas_series",
+}
+GROUPS = {"NodeFeatures": [COMMON, TRANSFORMER], "NodeSmoother": [COMMON, REGRESSOR],
+          "NodeRidge": [COMMON, REGRESSOR, WEIGHTED], "KernelKMeans": []}  # fmt: skip
+
+
+def says(error, pattern):
+    return error is not None and (re.search(pattern, str(error)) or says(error.__context__, pattern))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_exactly_the_listed_checks_of_scikit_learn_fail_and_for_the_reason_given(name):
+    reasons = {
+        f"check_{check}": why for g in GROUPS[name] for why, many in g.items() for check in many.split()
+    }
+    model = wk.KernelKMeans(3) if name == "KernelKMeans" else build(name)
+    names = {"failed": [], "passed": [], "skipped": [], "xfail": []}
+    for result in check_estimator(model, expected_failed_checks=reasons, on_skip=None, on_fail=None):
+        names[result["status"]].append(check := result["check_name"])
+        if result["status"] == "xfail":
+            assert says(result["exception"], SAID[reasons[check]]), result
+    assert names["failed"] == []
+    assert set(names["xfail"]) == set(reasons)
+    assert set(names["passed"]).isdisjoint(reasons)
+    assert set(names["skipped"]) <= {"check_array_api_input"}
+    assert len(set(names["passed"])) >= (45 if name == "KernelKMeans" else 14)
+
+
+# the same rules with nodes ------------------------------------------------------------------------------
+
+
+@every_model
+def test_fit_returns_self_and_changes_fitted_attributes_only(name):
+    model = build(name)
+    before = model.get_params()
+    assert set(vars(model)) == set(before)
+    assert model.fit(KNOWN, TARGETS) is model
+    assert all(model.get_params()[key] is value for key, value in before.items())
+    assert all(key.endswith("_") or key.startswith("_") for key in set(vars(model)) - set(before))
+    assert model.n_features_in_ == 1
+    after = vars(model).copy()
+    ask(model)
+    assert vars(model).keys() == after.keys()
+    assert all(vars(model)[key] is value for key, value in after.items())
+
+
+@every_model
+def test_fit_forgets_what_was_learned_before(name):
+    for X, y in ((KNOWN, TARGETS), ([1, 2, 3], [5.0, 6.0, 7.0])):
+        assert same(ask(build(name).fit(X, y).fit(KNOWN, TARGETS)), ask(fitted(name)))
+
+
+FORMS = {
+    "list": list, "Series": pd.Series, "Index": pd.Index, "uint64": np.uint64, "int8": np.int8,
+    "column": lambda nodes: np.array(nodes)[:, None],
+    "not an array": lambda nodes: memoryview(np.array(nodes)),
+    "column of lists": lambda nodes: [[node] for node in nodes],
+    "fortran column": lambda nodes: np.asfortranarray(np.array(nodes)[:, None]),
+    "view": lambda nodes: np.repeat(nodes, 2)[::2],
+    "objects": lambda nodes: np.array(nodes, dtype=object),
+    "DataFrame": lambda nodes: pd.DataFrame({"node": nodes}, index=nodes[::-1]),
+    "category": lambda nodes: pd.Series(nodes, dtype="category"),
+    "Int64": lambda nodes: pd.Series(nodes, dtype="Int64"),
+    "big-endian": lambda nodes: np.array(nodes, dtype=">i4"),
+}  # fmt: skip
+LABEL_FORMS = {
+    "list": list, "Series": pd.Series, "array": np.array, "MultiIndex": pd.MultiIndex.from_tuples,
+    "column": lambda names: [[name] for name in names],
+    "DataFrame": lambda names: pd.DataFrame({"node": pd.Series(names)}),
+    "category": lambda names: pd.Series(names).astype("category"),
+    "objects": lambda names: np.array(names, dtype=object),
+    "string": lambda names: pd.Series(names, dtype="string"),
+}  # fmt: skip
+NOT_FOR = {
+    "text": {"MultiIndex"},
+    "tuples": {"array", "objects", "string"},
+    "integers": {"MultiIndex", "string"},
+}
+LABEL_CASES = [(kind, form) for kind in NAMES for form in LABEL_FORMS if form not in NOT_FOR[kind]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@every_model
+def test_nodes_in_every_form_are_the_same_nodes(name, form):
+    model = build(name).fit(FORMS[form](KNOWN.tolist()), TARGETS)
+    assert same(ask(model, FORMS[form](NODES.tolist())), ask(fitted(name)))
+
+
+@pytest.mark.parametrize(("kind", "form"), LABEL_CASES)
+@every_model
+def test_labels_in_every_form_are_the_same_nodes(name, kind, form):
+    labels, give = NAMES[kind], LABEL_FORMS[form]
+    graph = wk.Graph.from_edges([(labels[i], labels[j]) for i, j in EDGES], relabel=True)
+    model = build(name, graph).fit(give([labels[i] for i in KNOWN]), TARGETS)
+    assert same(ask(model, give(labels)), ask(fitted(name)))
+
+
+@every_model
+def test_read_only_memory_maps_are_read(name, tmp_path):
+    arrays = []
+    for i, values in enumerate((KNOWN, TARGETS, NODES)):
+        np.save(tmp_path / f"{i}.npy", values)
+        arrays.append(np.load(tmp_path / f"{i}.npy", mmap_mode="r"))
+    assert same(ask(build(name).fit(*arrays[:2]), arrays[2]), ask(fitted(name)))
+
+
+@every_model
+def test_answers_depend_on_neither_batch_nor_order_nor_what_was_asked_before(name, monkeypatch):
+    model, order = fitted(name), np.random.default_rng(0).permutation(N)
+    WALK_CACHE.clear()
+    whole = ask(model)
+    WALK_CACHE.clear()
+    assert same(np.concatenate([ask(model, batch) for batch in np.array_split(order, 5)]), whole[order])
+    assert same(ask(model, [3, 7, 3, 3]), whole[[3, 7, 3, 3]])
+    assert close(ask(fitted(name, KNOWN[::-1], TARGETS[::-1])), whole)
+    assert np.isfinite(ask(fitted(name, [4], [2.5]))).all()
+    monkeypatch.setattr(WALK_CACHE, "limit", 0)
+    assert close(ask(fitted(name)), whole)
+
+
+@every_model
+def test_pickles_and_clones_answer_the_same(name):
+    model = fitted(name)
+    for copy in (pickle.loads(pickle.dumps(build(name))), clone(model)):
+        assert copy.get_params().keys() == model.get_params().keys()
+        with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+            ask(copy)
+        assert same(ask(copy.fit(KNOWN, TARGETS)), ask(model))
+    assert same(ask(pickle.loads(pickle.dumps(model))), ask(model))
+    changed = clone(model).set_params(n_walks=32, random_state=5).fit(KNOWN, TARGETS)
+    assert same(ask(changed), ask(fitted(name, n_walks=32, random_state=5)))
+
+
+def test_pickles_answer_the_same_in_another_process(tmp_path):
+    models = [(build(name), fitted(name)) for name in MODELS]
+    (tmp_path / "models").write_bytes(pickle.dumps((models, KNOWN, TARGETS, NODES)))
+    program = (
+        "import pickle, sys; models, X, y, nodes = pickle.load(open(sys.argv[1], 'rb'));"
+        "ask = lambda m: m.transform(nodes).toarray() if hasattr(m, 'transform') else m.predict(nodes);"
+        "pickle.dump([(ask(a.fit(X, y)), ask(b)) for a, b in models], open(sys.argv[2], 'wb'))"
+    )
+    files = [str(tmp_path / "models"), str(tmp_path / "answers")]
+    subprocess.run([sys.executable, "-c", program, *files], check=True)
+    for name, pair in zip(MODELS, pickle.loads((tmp_path / "answers").read_bytes()), strict=True):
+        assert all(same(found, ask(fitted(name))) for found in pair)
+
+
+@every_model
+def test_a_seed_is_an_integer_or_a_generator_and_none_is_zero(name):
+    def seeded(seed):
+        return ask(fitted(name, random_state=seed))
+
+    drawn = np.random.RandomState
+    for a, b in ((None, 0), (3, np.int64(3)), (drawn(3), drawn(3))):
+        assert same(seeded(a), seeded(b))
+    for a, b in ((3, 4), (drawn(3), drawn(4)), (once := drawn(3), once)):
+        assert not same(seeded(a), seeded(b))
+
+
+CHANGES = {
+    "kernel": wk.Diffusion(3.0), "n_walks": 5, "random_state": 7, "sampler": wk.IndependentWalks(0.3),
+    "graph": wk.Graph.from_edges([("a", "b")]), "alpha": 9.0, "fit_intercept": False, "normalize": True,
+    "n_components": 3, "sparse_output": False,
+}  # fmt: skip
+CHANGED = [(name, key) for name in MODELS for key in CHANGES if key in build(name).get_params()]
+
+
+@pytest.mark.parametrize(("name", "key"), CHANGED)
+def test_parameters_changed_after_fit_count_from_the_next_fit(name, key):
+    model = fitted(name)
+    answer = getattr(model, "transform", None) or model.predict
+    before = answer(NODES)
+    model.set_params(**{key: CHANGES[key]})
+    assert type(answer(NODES)) is type(before)
+    assert same(dense(answer(NODES)), dense(before))
+
+
+@pytest.mark.parametrize("name", MODELS[1:])
+def test_several_outputs_are_predicted_as_each_alone(name):
+    both = np.column_stack([TARGETS, 3 - TARGETS])
+    alone = np.column_stack([ask(fitted(name, y=y)) for y in both.T])
+    assert close(ask(fitted(name, y=both)), alone)
+    assert close(ask(fitted(name, y=pd.DataFrame(both))), alone)
+    assert ask(fitted(name, y=TARGETS[:, None])).shape == (N, 1)
+    assert same(ask(fitted(name, y=np.rint(TARGETS).astype(int))), ask(fitted(name, y=np.rint(TARGETS))))
+
+
+WEIGHTS = np.array([1, 2, 0, 3, 1, 1, 0, 2, 1, 1, 4, 1])
+REPEATED = np.repeat(np.arange(KNOWN.size), WEIGHTS)
+FEATURES = np.random.default_rng(1).normal(size=(KNOWN.size, 3))
+
+
+def ridge(rows, w):
+    return ask(build("NodeRidge", tol=1e-13).fit(KNOWN[rows], TARGETS[rows], sample_weight=w))
+
+
+def classifier(rows, w):
+    model = make_pipeline(build("NodeFeatures"), LogisticRegression(tol=1e-10))
+    model.fit(KNOWN[rows], CLASSES[KNOWN][rows], logisticregression__sample_weight=w)
+    return np.rint(1e5 * model.predict_proba(NODES))
+
+
+def kmeans(rows, w, features=FEATURES):
+    model = wk.KernelKMeans(3).fit(features[rows], sample_weight=w)
+    clusters = np.zeros(KNOWN.size)
+    clusters[rows] = model.labels_
+    return np.append(clusters[WEIGHTS > 0], model.inertia_)
+
+
+FAR = partial(kmeans, features=np.random.default_rng(3).normal(size=(KNOWN.size, 40)))
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("result", [ridge, classifier, kmeans, FAR])
+def test_a_weight_counts_as_so_many_rows(result, direct, monkeypatch):
+    monkeypatch.setattr(_ridge, "MOST_DIRECT", 4096 if direct else 0)
+    every, kept, given = np.arange(KNOWN.size), np.flatnonzero(WEIGHTS), WEIGHTS.astype(float)
+    weighted = result(every, given)
+    assert same(given, WEIGHTS)
+    for rows, weights in ((REPEATED, None), (kept, WEIGHTS[kept]), (every, pd.Series(WEIGHTS))):
+        assert close(result(rows, weights), weighted)
+    assert close(result(every, [1] * every.size), result(every, None))
+    assert not close(result(every, None), weighted)
+
+
+# scikit-learn around us ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", [None, "johnson-lindenstrauss", "anchors"])
+@pytest.mark.parametrize("sparse_output", [True, False])
+def test_features_in_every_shape(reduction, sparse_output):
+    options = {"sparse_output": sparse_output}
+    options |= {} if reduction is None else {"n_components": 5, "reduction": reduction}
+    model = build("NodeFeatures", **options)
+    features = model.fit_transform(NODES)
+    assert same(ask(model.fit(KNOWN)), dense(features))
+    assert scipy.sparse.issparse(features) is (sparse_output and reduction != "johnson-lindenstrauss")
+    assert (
+        (names := model.get_feature_names_out()).shape == features.shape[1:] == ((5,) if reduction else (N,))
+    )
+    model.set_output(transform="pandas")
+    if scipy.sparse.issparse(features):
+        with pytest.raises(ValueError, match=r"sparse.*set_output\(transform='default'\)"):
+            model.transform(NODES)
+    else:
+        table = model.transform(pd.Series(NODES, index=NODES + 100))
+        assert list(table.columns) == list(names)
+        assert list(table.index) == list(NODES + 100)
+        assert same(table.to_numpy(), features)
+
+
+@every_model
+def test_a_grid_over_kernels_is_the_same_in_threads_and_processes(name):
+    grid = {"kernel": [HEAT, wk.RegularizedLaplacian()], "n_walks": [4, 16]}
+    grid |= {"n_components": [None, 4]} if name == "NodeFeatures" else {}
+    model = make_pipeline(build(name), Ridge()) if name == "NodeFeatures" else make_pipeline(build(name))
+    grid = {f"{name.lower()}__{key}": values for key, values in grid.items()}
+    search = GridSearchCV(model, grid, cv=3, error_score="raise")
+    scores = search.fit(NODES, VALUES).cv_results_["mean_test_score"]
+    assert np.unique(scores).size == scores.size
+    for backend in ("threading", "loky"):
+        WALK_CACHE.clear()
+        with parallel_config(backend, n_jobs=2):
+            again = clone(search).set_params(n_jobs=2).fit(NODES[:, None], VALUES)
+        assert close(again.cv_results_["mean_test_score"], scores)
+        assert again.best_params_ == search.best_params_
+
+
+@pytest.mark.parametrize("name", MODELS[1:])
+def test_models_inside_models(name):
+    assert same(ask(make_pipeline(build(name)).fit(KNOWN, TARGETS)), ask(fitted(name)))
+    assert cross_val_predict(build(name), NODES, VALUES, cv=4).shape == (N,)
+    bag = BaggingRegressor(build(name), n_estimators=3, random_state=0).fit(NODES[:, None], VALUES)
+    assert np.isfinite(bag.predict(NODES[:, None])).all()
+
+
+@pytest.mark.parametrize("n_clusters", [2, 4])
+def test_clusters_of_features_and_of_their_kernel_are_those_of_scikit_learn(n_clusters):
+    features = wk.sample_features(GRAPH, WIDE, 256)
+    operator = wk.estimate_kernel(GRAPH, WIDE, 256, ensembles="shared")
+    labels = NODES % n_clusters
+    centres = np.array([features.toarray()[labels == c].mean(axis=0) for c in range(n_clusters)])
+    theirs = KMeans(n_clusters, init=centres, n_init=1, tol=0).fit(features.toarray())
+    assert not same(theirs.labels_, labels)
+    for X in (features.toarray(), features, scipy.sparse.csc_matrix(features), operator):
+        ours = wk.KernelKMeans(n_clusters, init=labels).fit(X)
+        assert same(ours.labels_, theirs.labels_)
+        assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-9)
+
+
+def test_clusters_do_not_depend_on_the_origin_of_dense_features():
+    near, far = (wk.KernelKMeans(2).fit(FEATURES + offset) for offset in (0.0, 1e8))
+    assert wk.clustering_error(near.labels_, far.labels_) == 0
+    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-3)

@@ -1,0 +1,102 @@
+"""The examples in processes of their own, with the data sets that are here and with none."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
+NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+
+
+def run(example, *arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, str(example), *arguments],
+        cwd=cwd,
+        env={**os.environ, **NO_NETWORK, "no_proxy": "", "NO_PROXY": "", "PYTHONUTF8": "1", **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+
+
+def numbers(text, beginning):
+    """Return the numbers of the line that begins like this."""
+    line = next(line for line in text.splitlines() if line.startswith(beginning))
+    return [float(number) for number in re.findall(r"\d+\.?\d*", line.removeprefix(beginning))]
+
+
+def check_classify_papers(output, data_is_absent):
+    walks, propagation, rows = (
+        numbers(output, name)[0] for name in ("walk features", "label propagation", "adjacency rows")
+    )
+    chance = float(re.search(r"chance (\S+)", output).group(1))
+    assert walks > chance + 0.5
+    assert walks > propagation > rows > chance
+    better, stderr = numbers(output, "label propagation")[2:]
+    assert better == pytest.approx(walks - propagation, abs=0.0015)
+    assert better > 3 * stderr > 0
+    if data_is_absent:
+        assert "stochastic-block-model" in output
+        assert walks > 0.85
+
+
+def check_heat_on_mesh(output, data_is_absent):
+    within, of_all = map(int, re.search(r"(\d+) of (\d+) estimates are within", output).groups())
+    assert of_all == 30
+    assert within >= 24
+    first, later, last = (numbers(output, f"hot at first {time:5d}")[0] for time in (1, 4, 16))
+    assert first > later > last
+    first, later, last = (numbers(output, f"heated       {time:5d}")[0] for time in (1, 4, 16))
+    assert first < later < last
+    if data_is_absent:
+        assert "torus-mesh" in output
+
+
+def check_cluster_blocks(output, data_is_absent):
+    few, some, many = (numbers(output, f"{count:<20d}") for count in (16, 64, 1024))
+    assert few[0] > some[0] > many[0]
+    assert few[2] > some[2] > many[2]
+    assert numbers(output, "exact kernel")[0] < 0.05
+    assert numbers(output, "k-means++ and 256 walks: error")[0] < 0.1
+
+
+CHECKS = {
+    "plot_classify_papers": check_classify_papers,
+    "plot_heat_on_mesh": check_heat_on_mesh,
+    "plot_cluster_blocks": check_cluster_blocks,
+}
+
+
+def test_the_examples_are_found():
+    assert CHECKS.keys() <= {example.stem for example in EXAMPLES}
+
+
+@pytest.mark.parametrize("data", ["present", "absent"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_example_runs_and_draws(example, data, tmp_path):
+    if data == "present":
+        folder = tmp_path / "new" / "pictures"
+        result = run(example, str(folder), cwd=tmp_path)
+    else:
+        folder, empty = tmp_path, tmp_path / "empty"
+        empty.mkdir()
+        result = run(example, cwd=folder, WALKERNEL_DATA=str(empty), WALKERNEL_CACHE=str(empty))
+        assert not any(empty.iterdir())
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
+    (picture,) = folder.glob("*.png")
+    assert picture.name in result.stdout.splitlines()[-1]
+    assert picture.stat().st_size > 20_000
+    pixels = imread(picture)
+    assert 400 <= pixels.shape[0] <= 2000
+    assert 600 <= pixels.shape[1] <= 3000
+    assert pixels[..., :3].std() > 0.03  # not blank
+    if example.stem in CHECKS:
+        CHECKS[example.stem](result.stdout, data == "absent")

@@ -1,0 +1,166 @@
+"""solve_ode against scipy.integrate.solve_ivp, and what it says of growth and steady states."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.stats import beta, uniform
+
+import graphs
+import walkernel as wk
+from walkernel.tasks._generators import GENERATORS, generator, null_space
+
+TIMES = [0.4, 1.0]
+RNG = np.random.default_rng(0)
+START, LEVEL = RNG.normal(size=30), RNG.normal(size=30)
+SOURCES = {"none": None, "constant": LEVEL, "varying": lambda t: np.cos(3 * t) * LEVEL}
+
+
+def reference(graph, source, times, initial, matrix):
+    """Solve with SciPy's adaptive integrator, from the sparse matrix."""
+    A, G = graph.to_scipy().toarray(), np.eye(graph.n_nodes)
+    W = graph.to_scipy("normalized").toarray()
+    G = {
+        "laplacian": W - np.eye(len(A)),
+        "combinatorial": A - np.diag(abs(A).sum(axis=1)),
+        "normalized": W,
+        "adjacency": A,
+        "positive-laplacian": np.eye(len(A)) - W,
+    }[matrix]
+
+    def rate(t, x):
+        return G @ x + (0 if source is None else source(t) if callable(source) else source)
+
+    return solve_ivp(rate, (0, times[-1]), initial, t_eval=times, rtol=1e-11, atol=1e-12).y.T
+
+
+@pytest.mark.filterwarnings("ignore:solve_ode. with matrix:UserWarning")
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("matrix", GENERATORS)
+@pytest.mark.parametrize("kind", ["weighted", "directed", "signed"])
+def test_the_polynomial_engine_is_exact(kind, matrix, source):
+    graph = graphs.KINDS[kind]()
+    exact = reference(graph, SOURCES[source], TIMES, START, matrix)
+    solution = wk.solve_ode(graph, SOURCES[source], TIMES, initial=START, matrix=matrix, engine="polynomial")
+    assert np.abs(solution.x - exact).max() < 1e-8 * np.abs(exact).max()
+    assert solution.t.tolist() == TIMES
+    assert not solution.stderr.any()
+
+
+@pytest.mark.filterwarnings("ignore:solve_ode. with matrix:UserWarning")
+@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
+@pytest.mark.parametrize("matrix", GENERATORS)
+@pytest.mark.parametrize("kind", ["unweighted", "directed", "isolated"])
+def test_walks_agree_within_their_error(kind, matrix, pair):
+    graph = graphs.KINDS[kind]()
+    initial, source = RNG.normal(size=(2, graph.n_nodes))
+    times = np.array(TIMES) / (4 if matrix == "adjacency" else 1)  # its spectral radius is near 6
+    exact = wk.solve_ode(graph, source, times, initial=initial, matrix=matrix, engine="polynomial").x
+    solution = wk.solve_ode(
+        graph, source, times, initial=initial, matrix=matrix, n_walks=512, pair=pair, seed=3
+    )
+    error = np.abs(solution.x - exact)
+    assert (error < 7 * solution.stderr + 1e-5 * np.abs(exact).max()).all()
+    assert np.linalg.norm(error) < 0.25 * np.linalg.norm(exact)
+
+
+def test_one_time_is_a_row_and_callables_may_be_constant():
+    graph = graphs.karate()
+    y = np.eye(34)[0]
+    one = wk.solve_ode(graph, y, 1.0, n_walks=32)
+    assert one.x.shape == one.stderr.shape == (1, 34)
+    same = wk.solve_ode(graph, lambda t: y, [1.0], n_walks=32)
+    assert np.allclose(one.x, same.x, rtol=1e-12)
+
+
+def test_all_times_use_the_same_walks():
+    graph = graphs.karate()
+    y = np.eye(34)[0]
+    both = wk.solve_ode(graph, y, [0.5, 2.0], n_walks=32, sampler=wk.IndependentWalks(0.1))
+    late = wk.solve_ode(graph, y, 2.0, n_walks=32, sampler=wk.IndependentWalks(0.1))
+    assert np.array_equal(both.x[1], late.x[0])
+
+
+def test_chunks_of_times_change_nothing(monkeypatch):
+    graph, done = graphs.karate(), []
+    y = np.eye(34)[0]
+    whole = wk.solve_ode(graph, y, [0.5, 1.0, 2.0], n_walks=32)
+    monkeypatch.setattr("walkernel.tasks._ode_walks.NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr("walkernel.tasks._ode_walks.DEPOSITS_AT_ONCE", 50)
+    parts = wk.solve_ode(graph, y, [0.5, 1.0, 2.0], n_walks=32, progress=lambda *where: done.append(where))
+    assert np.allclose(whole.x, parts.x, rtol=1e-13)
+    assert np.allclose(whole.stderr, parts.stderr, rtol=1e-10)
+    assert done == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_some_nodes_are_those_of_all():
+    graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+    y = np.array([1.0, 0.0, 0.0, 2.0])
+    whole = wk.solve_ode(graph, y, 1.0, n_walks=32, pair="lazy")
+    some = wk.solve_ode(graph, y, 1.0, n_walks=32, nodes=["d", "a"])
+    assert np.array_equal(some.x, whole.x[:, [3, 0]])
+    assert np.array_equal(some.stderr, whole.stderr[:, [3, 0]])
+    exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x
+    assert np.array_equal(wk.solve_ode(graph, y, 1.0, engine="polynomial", nodes=["d"]).x, exact[:, [3]])
+
+
+@pytest.mark.parametrize("density", [None, uniform(0, 1), beta(1, 1.3)])
+def test_monte_carlo_quadrature_says_its_error(density):
+    """With exact kernels only the times are random: z² is 1 on average; twin: half the error."""
+    graph, y = graphs.karate(), np.eye(34)[0]
+    exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x[0]
+    z = []
+    for seed in range(200):
+        solution = wk.solve_ode(
+            graph, y, 1.0, engine="polynomial", quadrature="monte-carlo", n_points=40, density=density,
+            seed=seed,
+        )  # fmt: skip
+        z.append((solution.x[0] - exact)[:5] / solution.stderr[0, :5])
+    squares = np.mean(np.square(z))
+    assert 0.75 < squares < 1.35
+    assert not 0.75 < 4 * squares < 1.35
+
+
+def test_growing_solutions_say_so():
+    graph = graphs.karate()
+    with pytest.warns(UserWarning, match=r"matrix='positive-laplacian' solutions grow, up to e\^\(2 t\)"):
+        solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, matrix="positive-laplacian", engine="polynomial")
+    assert solution.growth == 2.0
+    with pytest.raises(ValueError, match="No steady state: with matrix='positive-laplacian' solutions grow"):
+        solution.steady_state()
+
+
+def test_rough_sources_say_so():
+    graph = graphs.karate()
+    with pytest.warns(UserWarning, match="rough in time"):
+        wk.solve_ode(graph, lambda t: np.eye(34)[0] * (t > 0.7123), 1.0, engine="polynomial")
+
+
+@pytest.mark.parametrize("matrix", ["laplacian", "combinatorial"])
+@pytest.mark.parametrize("kind", ["weighted", "isolated", "signed"])
+def test_the_steady_state_is_the_limit(kind, matrix):
+    graph = graphs.KINDS[kind]()
+    initial, source = RNG.normal(size=(2, graph.n_nodes))
+    null = null_space(generator(graph, matrix))
+    assert np.abs(generator(graph, matrix).to_scipy() @ null.toarray()).max(initial=0) < 1e-12
+    source -= null @ (null.T @ source)
+    solution = wk.solve_ode(graph, source, 300.0, initial=initial, matrix=matrix, engine="polynomial")
+    assert np.allclose(solution.steady_state(), solution.x[0], atol=1e-5)
+
+
+def test_no_steady_state_without_balance():
+    graph = graphs.karate()
+    solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, engine="polynomial")
+    with pytest.raises(ValueError, match="No steady state: the source feeds 1 of 1 connected parts"):
+        solution.steady_state()
+    with pytest.raises(ValueError, match="the source changes with time"):
+        wk.solve_ode(graph, lambda t: np.eye(34)[0] * t, 1.0, engine="polynomial").steady_state()
+    with pytest.raises(ValueError, match="No steady state is computed for directed"):
+        wk.solve_ode(graphs.directed(), np.ones(30), 1.0, engine="polynomial").steady_state()
+
+
+def test_null_spaces_of_signed_graphs():
+    """A triangle with one negative edge is unbalanced; with two it is balanced."""
+    edges = [(0, 1), (1, 2), (2, 0)]
+    sizes = [null_space(generator(wk.Graph.from_edges(edges, weights=w), "laplacian")).shape[1]
+             for w in ([1, 1, 1], [1, 1, -1], [1, -1, -1], [-1, -1, -1])]  # fmt: skip
+    assert sizes == [1, 0, 1, 0]
