@@ -62,12 +62,15 @@ class Sampling:
         return Request(self.table(), self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
 
 
-class _Places(NamedTuple):
-    """Where deposits go: the features have the same sparsity for every f."""
+class _Terms(NamedTuple):
+    """Features as sums: those of a row are load · f(length) added up by place, for every f."""
 
-    of_deposits: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.signedinteger[Any]]
+    indptr: NDArray[np.int64]  # (rows + 1,): features of row i are at indptr[i] : indptr[i + 1]
+    indices: NDArray[np.signedinteger[Any]]  # (features,): their columns
+    starts: NDArray[np.int64]  # (rows + 1,): terms of row i are at starts[i] : starts[i + 1]
+    places: NDArray[Any]  # (terms,): the feature of its row that a term goes to
+    lengths: NDArray[Any]  # (terms,)
+    loads: NDArray[np.float64]  # (terms,)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,14 +115,20 @@ class Walks(Sampling):
             f"seed={self.seed}, stream={self.stream}, matrix={self.matrix!r})"
         )
 
-    def features(self, kernel_or_f: Modulation, *, dtype: DTypeLike = np.float64) -> scipy.sparse.csr_array:
+    def features(
+        self, kernel_or_f: Modulation, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
+    ) -> scipy.sparse.csr_array:
         """Return the sparse features Φ_f, of shape (len(nodes), n_nodes).
+
+        The first call sorts the deposits; every further one, for another f, is a single pass over them.
 
         Parameters
         ----------
         kernel_or_f : Kernel, array of float or callable
             A kernel stands for its symmetric modulation. An array is exactly that sequence, zero
             beyond its end. A callable takes an array of lengths.
+        rows : array of int, optional
+            Positions among ``nodes`` of the rows to make; all if not given.
         dtype : dtype
             float64 or float32.
 
@@ -136,45 +145,49 @@ class Walks(Sampling):
             known = False
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
-        matrix = self._weighted(self.modulation(kernel_or_f) / self.n_walks)
+        f = self.modulation(kernel_or_f) / self.n_walks
+        matrix = self._weighted(f, np.arange(self.ids.size) if rows is None else np.asarray(rows))
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
-    def _weighted(self, f: NDArray[np.float64]) -> scipy.sparse.csr_array:
-        """Return Σ load · f(length) on each node of each row; nodes are looked up at the first call only."""
-        from walkernel.walks._coalesce import weigh
+    def _weighted(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return Σ load · f(length) on each node of some rows."""
+        from walkernel.walks._terms import weigh
 
-        record, places = self.deposits, self._places
-        data = np.empty(places.indices.size)
+        terms = self._terms
+        indptr = np.concatenate([[0], np.cumsum(np.diff(terms.indptr)[rows])])
+        indices, data = np.empty(indptr[-1], dtype=terms.indices.dtype), np.empty(indptr[-1])
 
         def work(first: int, last: int) -> None:
-            weigh(
-                first, last, self.n_walks, record.indptr, places.of_deposits, record.lengths, record.loads,
-                f, places.indptr, data,
-            )  # fmt: skip
+            weigh(first, last, rows, *terms, f, indptr, indices, data)
 
-        over_threads(work, record.indptr, thread_count("features", None))
-        return to_csr(Rows(places.indptr, places.indices.copy(), data, NO_NORMS), self.graph.n_nodes)
+        over_threads(work, indptr, thread_count("features", None))
+        return to_csr(Rows(indptr, indices, data, NO_NORMS), self.graph.n_nodes)
 
     @cached_property
-    def _places(self) -> _Places:
-        from walkernel.walks._coalesce import locate, move_together
+    def _terms(self) -> _Terms:
+        """Where each deposit goes, found when features are first asked for."""
+        from walkernel.walks._terms import locate, move_together
 
         record, threads = self.deposits, thread_count("features", None)
-        places, loose = np.empty(record.nodes.size, dtype=np.int32), np.empty_like(record.nodes)
+        starts = record.indptr - np.arange(self.ids.size + 1) * (self.n_walks - 1)
+        places = np.empty(starts[-1], dtype=narrowest(np.diff(record.indptr)))
+        lengths = np.empty(starts[-1], dtype=narrowest(record.lengths))
+        loads, loose = np.empty(starts[-1]), np.empty_like(record.nodes)
         counts = np.empty(self.ids.size, dtype=np.int64)
 
         def find(first: int, last: int) -> None:
-            locate(first, last, record.indptr, record.nodes, places, loose, counts)
+            own = (record.nodes, record.lengths, record.loads, counts, loose, places, lengths, loads)
+            locate(first, last, self.n_walks, record.indptr, *own)
 
         over_threads(find, record.indptr, threads)
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        indices = np.empty(indptr[-1], dtype=record.nodes.dtype)
+        indices = np.empty(indptr[-1], dtype=loose.dtype)
 
-        def copy(first: int, last: int) -> None:
+        def close(first: int, last: int) -> None:
             move_together(first, last, record.indptr, indptr, loose, indices)
 
-        over_threads(copy, record.indptr, threads)
-        return _Places(places, indptr, indices)
+        over_threads(close, record.indptr, threads)
+        return _Terms(indptr, indices, starts, places, lengths, loads)
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -246,6 +259,11 @@ class Walks(Sampling):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
         return Walks(graph, ids, sampler=IndependentWalks(**about["sampler"]), deposits=deposits, **settings)
+
+
+def narrowest(values: NDArray[Any]) -> Any:
+    """Return an integer type of two bytes, or four where some value needs it."""
+    return np.uint16 if values.max(initial=0) < 2**16 else np.int32
 
 
 def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:

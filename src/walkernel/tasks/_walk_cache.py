@@ -25,7 +25,7 @@ from walkernel.sampling import sample_features, sample_walks
 from walkernel.walks import IndependentWalks
 
 BYTES_PER_DEPOSIT = 32
-"""A deposit, its place among the features, and its share of one set of features."""
+"""A deposit, and its copy among the sorted terms of the features."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,11 @@ class WalkKind(NamedTuple):
 
 
 class _Part:
-    """Walks from some nodes, and the features of the last kernel that was asked for."""
+    """Walks from some nodes."""
 
     def __init__(self, walks: Walks) -> None:
         self.walks = walks
         self.order = np.argsort(walks.ids)
-        self._kernel: Sequence | None = None
-        self._features: scipy.sparse.csr_array | None = None
 
     def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the row of each node, -1 for one that is not here."""
@@ -89,11 +87,6 @@ class _Part:
         place = np.minimum(np.searchsorted(own, ids, sorter=self.order), own.size - 1)
         rows = self.order[place]
         return np.where(own[rows] == ids, rows, -1)
-
-    def features(self, kernel: Sequence) -> scipy.sparse.csr_array:
-        if self._features is None or self._kernel != kernel:
-            self._features, self._kernel = self.walks.features(kernel), kernel
-        return self._features
 
     @property
     def n_bytes(self) -> int:
@@ -119,7 +112,8 @@ class _Entry:
 
     def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         found = [(part, part.positions(ids)) for part in self.parts]
-        blocks = [part.features(kernel)[rows[rows >= 0]] for part, rows in found if (rows >= 0).any()]
+        found = [(part, rows) for part, rows in found if (rows >= 0).any()]
+        blocks = [part.walks.features(kernel, rows=rows[rows >= 0]) for part, rows in found]
         if len(blocks) == 1:
             return blocks[0]
         where = np.concatenate([np.flatnonzero(rows >= 0) for _, rows in found])
