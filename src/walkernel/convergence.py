@@ -169,7 +169,7 @@ def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -
         return
     sizes = modulated.sizes(sampler.transition)
     unseen = sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.sum() > 0 else 1.0
-    if unseen > 1e-3:
+    if not unseen <= 1e-3:  # NaN where the sizes are beyond all numbers
         warnings.warn(
             f"{modulated.name} has a variance that is infinite in practice with {sampler}: "
             f"{100 * unseen:.3g} % of it lies at lengths that fewer than one walk in a million reaches. "

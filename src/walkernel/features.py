@@ -37,7 +37,15 @@ NO_NORMS = np.empty(0)
 FEW_DEPOSITS = 2**15
 """Deposits below which one thread is faster."""
 
-Modulation = Kernel | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The sequence f = α of a kernel's lazy pair, in place of its modulation function."""
+
+    kernel: Kernel
+
+
+Modulation = Kernel | Coefficients | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +126,7 @@ class Walks(Sampling):
     def features(
         self, kernel_or_f: Modulation, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
     ) -> scipy.sparse.csr_array:
-        """Return the sparse features Φ_f, of shape (len(nodes), n_nodes).
+        """Return the sparse features Φ_f of all start nodes, or of some.
 
         The first call sorts the deposits; every further one, for another f, is a single pass over them.
 
@@ -131,6 +139,10 @@ class Walks(Sampling):
             Positions among ``nodes`` of the rows to make; all if not given.
         dtype : dtype
             float64 or float32.
+
+        Returns
+        -------
+        csr_array, (len(nodes), n_nodes) or (len(rows), n_nodes)
 
         Examples
         --------
@@ -146,15 +158,27 @@ class Walks(Sampling):
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
         f = self.modulation(kernel_or_f) / self.n_walks
-        matrix = self._weighted(f, np.arange(self.ids.size) if rows is None else np.asarray(rows))
+        matrix = self._weighted(f, self._positions(rows))
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+
+    def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64]:
+        """Check positions of rows."""
+        if rows is None:
+            return np.arange(self.ids.size)
+        array = np.asarray(rows)
+        rule = f"a flat list of whole numbers from 0 to {self.ids.size - 1}"
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            refuse("features", "rows", rule, rows, error=TypeError)
+        if array.size and (array.min() < 0 or array.max() >= self.ids.size):
+            refuse("features", "rows", rule, rows)
+        return array.astype(np.int64)
 
     def _weighted(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return Σ load · f(length) on each node of some rows."""
         from walkernel.walks._terms import weigh
 
         terms = self._terms
-        indptr = np.concatenate([[0], np.cumsum(np.diff(terms.indptr)[rows])])
+        indptr = np.concatenate([[0], np.cumsum(terms.indptr[rows + 1] - terms.indptr[rows])])
         indices, data = np.empty(indptr[-1], dtype=terms.indices.dtype), np.empty(indptr[-1])
 
         def work(first: int, last: int) -> None:
@@ -194,10 +218,12 @@ class Walks(Sampling):
 
     def modulation(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
-        longest = int(self.deposits.lengths.max()) if self.deposits.lengths.size else 0
-        return modulation_values(
-            self.graph, kernel_or_f, self.sampler, self.matrix, longest + 1, self.transpose
-        )
+        length = self._longest + 1
+        return modulation_values(self.graph, kernel_or_f, self.sampler, self.matrix, length, self.transpose)
+
+    @cached_property
+    def _longest(self) -> int:
+        return int(self.deposits.lengths.max(initial=0))
 
     def squared_walk_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return Σₖ ‖φ_i^(k)‖² over the single walks k of each start node i, shape (len(nodes),)."""
@@ -319,6 +345,9 @@ def modulation_values(
         f = scaled_sequence(kernel_or_f, scale).modulation(length)
         warn_of_infinite_variance(Modulated(graph, kernel_or_f, "symmetric", (transpose,)), sampler)
         return f
+    if isinstance(kernel_or_f, Coefficients):
+        check_matrix("features", kernel_or_f.kernel, matrix)
+        return scaled_sequence(kernel_or_f.kernel, scale).coefficients(length)
     values = kernel_or_f(np.arange(length)) if callable(kernel_or_f) else kernel_or_f
     f = real_array("features", "f", values, ndim=1)
     if callable(kernel_or_f) and f.size != length:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from walkernel._checks import fits_in_memory, instance, whole_number
 from walkernel._random import check_seed
 
-PROJECTION_ROWS = 2**14
-"""Rows of the Gaussian matrix made at a time."""
+PROJECTION_ROWS = 2**6
+"""Rows of the Gaussian matrix made at a time; only those of columns that are reached are made."""
 
 
 def anchor_points(
@@ -88,11 +88,13 @@ def johnson_lindenstrauss(
     n_components = whole_number(owner, "n_components", n_components, 1)
     fits_in_memory(owner, (features.shape[0], n_components), "Use fewer components.")
     key = check_seed(owner, seed)
-    columns = features.tocsc()
-    result = np.zeros((features.shape[0], n_components))
-    for block, first in enumerate(range(0, features.shape[1], PROJECTION_ROWS)):
-        part = columns[:, first : first + PROJECTION_ROWS]
-        if part.nnz:
-            generator = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, block]))
-            result += part @ generator.standard_normal((part.shape[1], n_components))
-    return result / np.sqrt(n_components)
+    reached, columns = np.unique(features.indices, return_inverse=True)
+    gaussian = np.empty((reached.size, n_components))
+    for block in np.unique(reached // PROJECTION_ROWS):
+        generator = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, int(block)]))
+        rows = generator.standard_normal((PROJECTION_ROWS, n_components))
+        inside = slice(*np.searchsorted(reached, [block * PROJECTION_ROWS, (block + 1) * PROJECTION_ROWS]))
+        gaussian[inside] = rows[reached[inside] % PROJECTION_ROWS]
+    shape = (features.shape[0], reached.size)
+    result = scipy.sparse.csr_array((features.data, columns, features.indptr), shape=shape) @ gaussian
+    return np.asarray(result / np.sqrt(n_components))

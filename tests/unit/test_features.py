@@ -234,3 +234,57 @@ def test_saved_walks_know_the_labels_of_their_graph(tmp_path):
     wk.sample_walks(abc, 3).save(tmp_path / "walks.npz")
     with pytest.raises(ValueError, match="the graph these walks were sampled on"):
         wk.Walks.load(tmp_path / "walks.npz", xyz)
+
+
+@pytest.mark.parametrize(("n_nodes", "p_halt"), [(100_000, 1e-5), (50, 1e-4)])
+def test_features_of_many_columns_and_long_walks(n_nodes, p_halt):
+    """More nodes in a row, and longer walks, than two bytes can count."""
+    graph = wk.Graph.from_edges(
+        np.column_stack([np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes]), directed=True
+    )
+    sampler = wk.IndependentWalks(p_halt)
+    walks = wk.sample_walks(graph, 3, sampler=sampler, nodes=[0, 7])
+    direct = wk.sample_features(graph, lambda lengths: 1 / (1.0 + lengths), 3, sampler=sampler, nodes=[0, 7])
+    found = walks.features(lambda lengths: 1 / (1.0 + lengths))
+    assert walks.deposits.lengths.max() > 2**16 or n_nodes < 2**16
+    assert abs(found - direct).max() <= 1e-12 * direct.max()
+
+
+def test_rows_beyond_sixteen_million():
+    """Tags of the table of nodes must not overflow at the rows of a graph of 10⁸ nodes."""
+    from walkernel.walks import _terms
+
+    first = 2**24 - 2
+    starts = np.zeros(first + 5, dtype=np.int64)
+    starts[first:] = 3 * np.arange(5)
+    nodes = np.array([5, 6, 5] * 4, dtype=np.int32)
+    lengths, loads = np.array([0, 1, 2] * 4, dtype=np.int32), np.ones(12)
+    counts, indices = np.zeros(first + 4, dtype=np.int64), np.zeros(12, dtype=np.int32)
+    places, kept, weights = np.zeros(12, dtype=np.uint16), np.zeros(12, dtype=np.uint16), np.zeros(12)
+    _terms.locate(first, first + 4, 1, starts, nodes, lengths, loads, counts, indices, places, kept, weights)
+    assert counts[first:].tolist() == [2] * 4
+    assert places.tolist() == [0, 1, 0] * 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([-1], ValueError),
+        ([34], ValueError),
+        ([[0]], TypeError),
+        (0, TypeError),
+        ([0.5], TypeError),
+        ([True], TypeError),
+    ],
+)
+def test_bad_rows(rows, error):
+    walks = wk.sample_walks(wk.load_dataset("karate").graph, 4)
+    with pytest.raises(error, match="features: rows must be a flat list of whole numbers from 0 to 33"):
+        walks.features(wk.Diffusion(), rows=rows)
+
+
+def test_rows_may_repeat_and_be_none():
+    walks = wk.sample_walks(wk.load_dataset("karate").graph, 4)
+    whole = walks.features(wk.Diffusion()).toarray()
+    assert np.array_equal(walks.features(wk.Diffusion(), rows=[3, 0, 3]).toarray(), whole[[3, 0, 3]])
+    assert walks.features(wk.Diffusion(), rows=[]).shape == (0, 34)

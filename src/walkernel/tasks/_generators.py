@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import gammainc, gammaln, hyp1f1
 
 from walkernel._checks import refuse
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 
+ROUNDING = 1e-7
+"""Share of a source in null vectors that is taken for rounding."""
 GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian")
 
 
@@ -49,10 +53,44 @@ class Generator(NamedTuple):
             refuse("solve_ode", "t", f"small enough for e^{excess:.0f} to be a number", s)
         return heat if excess == 0 else math.exp(excess) * heat
 
+    def integral(self, t: float) -> Kernel:
+        """Return ∫₀ᵗ exp(sG) ds."""
+        return Integral(t, self.sign * self.rate, self.shift, matrix=self.matrix)
+
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return G as a sparse matrix."""
         identity = scipy.sparse.eye_array(self.graph.n_nodes)
         return (self.sign * self.rate * self.graph.to_scipy(self.matrix) + self.shift * identity).tocsr()
+
+
+@dataclass(frozen=True, repr=False)
+class Integral(Kernel):
+    """∫₀ᵗ exp(s(rate · M + shift)) ds = t φ₁(t(rate · M + shift)) with φ₁(z) = (e^z − 1) / z."""
+
+    t: float
+    rate: float
+    shift: float
+
+    def coefficients(self, length: int) -> NDArray[np.float64]:
+        """Return rateᵏ ∫₀ᵗ sᵏ/k! e^(shift·s) ds: incomplete gamma functions for decay, else Kummer's."""
+        k, t, c = np.arange(length), self.t, abs(self.shift)
+        with np.errstate(under="ignore", over="ignore"):
+            if self.shift < 0:
+                return np.sign(self.rate) ** k * (abs(self.rate) / c) ** k / c * gammainc(k + 1, c * t)
+            logs = k * math.log(abs(self.rate)) + (k + 1) * math.log(t) - gammaln(k + 2)
+            return np.sign(self.rate) ** k * np.exp(logs) * hyp1f1(k + 1, k + 2, c * t)
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return t φ₁(t(rate · λ + shift))."""
+        z = self.t * (self.rate * np.asarray(eigenvalues) + self.shift)
+        small = np.abs(z) < 1e-5
+        safe = np.where(small, 1.0, z)
+        return np.asarray(self.t * np.where(small, 1 + z / 2 + z**2 / 6, np.expm1(safe) / safe))
+
+    @property
+    def radius(self) -> float:
+        """Infinity: the function is entire."""
+        return math.inf
 
 
 def generator(graph: Graph, name: str) -> Generator:
@@ -95,13 +133,14 @@ def steady_state(
         raise ValueError("No steady state is computed for directed graphs.")
     null = null_space(G)
     fed = null.T @ source
-    if np.abs(fed).max(initial=0.0) > 1e-10 * np.linalg.norm(source):
-        part = int(np.argmax(np.abs(fed)))
+    rising = np.abs(fed) > ROUNDING * np.linalg.norm(source)
+    if rising.any():
         raise ValueError(
-            f"No steady state: the source feeds {np.sum(np.abs(fed) > 1e-10 * np.linalg.norm(source))} of "
-            f"{null.shape[1]} connected parts on balance, and the level there rises for ever "
-            f"(by {abs(fed[part]):.3g} per unit of time along its null vector)."
+            f"No steady state: the source feeds {rising.sum()} of {null.shape[1]} connected parts on "
+            f"balance, and the level there rises for ever (by up to {np.abs(fed).max():.3g} per unit of time "
+            "along the null vector of a part)."
         )
+    source = source - null @ fed
     matrix = -G.to_scipy()
     diagonal = np.where(matrix.diagonal() > 0, matrix.diagonal(), 1.0)
     scaling = LinearOperator(matrix.shape, matvec=lambda v: v / diagonal, dtype=np.float64)

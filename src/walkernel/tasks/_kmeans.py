@@ -208,21 +208,21 @@ def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
 
 def _numbered(owner: str, name: str, labels: ArrayLike) -> NDArray[np.int64]:
     """Return labels of any kind as whole numbers."""
-    try:
+    if isinstance(labels, (list, tuple)) and not all(isinstance(x, (int, np.integer)) for x in labels):
+        array = np.empty(len(labels), dtype=object)
+        array[:] = [label if is_hashable(label) else None for label in labels]
+    else:
         array = np.asarray(labels)
-    except ValueError:
-        array = np.empty((0, 0))
     if array.ndim != 1 or array.size < 2:
         refuse(owner, name, "labels of at least two nodes, (n,)", labels)
     if array.dtype.kind != "O":
-        missing = array.dtype.kind in "fc" and not np.isfinite(array).all()
-        if missing or array.dtype.kind == "c":
-            refuse(owner, name, "labels, finite if they are numbers", labels)
+        if array.dtype.kind in "fc" and np.isnan(array).any():
+            refuse(owner, name, "labels of all nodes, (n,)", Described("nan among them"))
         return np.asarray(np.unique(array, return_inverse=True)[1])
     known: dict[Any, int] = {}
     for label in array:
         if not is_hashable(label) or _is_missing(label):
-            refuse(owner, name, "labels of all nodes", Described(f"{shown(label)} among them"))
+            refuse(owner, name, "labels of all nodes, (n,)", Described(f"{shown(label)} among them"))
     return np.array([known.setdefault(label, len(known)) for label in array])
 
 

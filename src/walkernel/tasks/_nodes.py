@@ -6,16 +6,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from walkernel._checks import Described, instance, real_array, refuse, shown, whole_number
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
+from walkernel.sampling import MOST_WALKS
 from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import IndependentWalks
 
-MOST_WALKS = 2**32 - 2
+
+class NodeRegressor(RegressorMixin, BaseEstimator):
+    """A regressor whose X are nodes."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = True
+        return tags
 
 
 def node_ids(owner: str, graph: Graph, nodes: Any) -> NDArray[np.int64]:

@@ -6,10 +6,10 @@ integral is a quadrature; the kernels of all times are re-weightings of the same
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
-from operator import add
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import (
     Described,
+    DivergentKernelError,
     distinct,
     instance,
     one_of,
@@ -29,10 +30,10 @@ from walkernel._checks import (
 from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import polynomial_operator
+from walkernel.operators import KernelOperator, polynomial_operator
 from walkernel.planning import checked_sampler
 from walkernel.tasks._generators import GENERATORS, Generator, generator, steady_state, warn_of_growth
-from walkernel.tasks._ode_walks import Estimate, Term, WalkPlan, solve_by_walks
+from walkernel.tasks._ode_walks import NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
 from walkernel.walks import IndependentWalks
 
@@ -99,25 +100,22 @@ class _Problem:
         n = n_points or suited_points(varying, start, stop, self.G.speed, tol)
         return gauss_legendre(start, stop, n)
 
-    def integral_kernel(self, t: float, rule: Rule) -> Kernel:
-        """Return Σ_q w_q exp(G(t − τ_q)), which a constant source is multiplied with."""
-        return reduce(add, (float(w) * self.kernel(t - tau) for tau, w in zip(*rule, strict=True)))
-
     def terms(self, samples: Rule | None, n_points: int | None, tol: float, *, merge: bool) -> list[Term]:
-        """Return x at all output times as sums of kernels times vectors."""
+        """Return x at all output times as sums of kernels times vectors; ``merge``: integrals are one."""
         terms = []
         for k, t in enumerate(self.t):
             if self.initial.any():
-                terms.append(Term(k, self.kernel(t), self.initial, False))
-            rule = self.rule(0.0, t, n_points, tol) if samples is None else samples
-            if self.constant is not None and (merge or not self.constant.any()) and samples is None:
-                if self.constant.any():
-                    terms.append(Term(k, self.integral_kernel(t, rule), self.constant, False))
+                terms.append(Term(k, self.kernel(t), lambda: self.initial, False))
+            if self.constant is not None and not self.constant.any():
                 continue
+            if merge and self.constant is not None and samples is None:
+                terms.append(Term(k, self.G.integral(t), partial(self.source, 0.0), False))
+                continue
+            rule = self.rule(0.0, t, n_points, tol) if samples is None else samples
             for tau, weight in zip(*rule, strict=True):
                 if tau < t:
-                    vector = weight * self.source(float(tau))
-                    terms.append(Term(k, self.kernel(t - tau), vector, samples is not None))
+                    kernel = float(weight) * self.kernel(t - tau)
+                    terms.append(Term(k, kernel, partial(self.source, float(tau)), samples is not None))
         return terms
 
 
@@ -150,13 +148,16 @@ def solve_ode(
     graph : Graph
         The graph.
     source : array of float, (n_nodes,), or callable, or None
-        y, constant or as a function of time that returns such an array; None for no source.
+        y in the order of the ids (of ``graph.labels``), constant or as a function of time that returns such
+        an array; None for no source.
     t : float or array of float, (n_times,)
         Output times, positive and increasing.
     initial : array of float, (n_nodes,), optional
         x(0); zero if not given.
     matrix : {"laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"}
-        G: −L = W̃ − I, −(D − A), W̃, A, or +L. Solutions of the last three grow.
+        G, which is not the matrix of a kernel: −L = W̃ − I, −(D − A), W̃, A, or +L. Solutions of the last
+        three grow. L is I at nodes without edges, which so lose their heat with "laplacian", not with
+        "combinatorial".
     n_walks : int, optional
         Walks from each node, rounded up to a multiple of 16 groups above 16; at least 2, 128 if not given.
     sampler : IndependentWalks, optional
@@ -166,7 +167,8 @@ def solve_ode(
     nodes : list of nodes, optional
         Where x is wanted; everywhere if not given.
     engine : {"walks", "polynomial"}
-        Walks with error bars, or deterministic sparse products.
+        Walks with error bars, or deterministic sparse products, for which n_walks, sampler, pair and
+        n_threads mean nothing.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the nodes asked for, and
         is what "auto" takes if ``nodes`` are given.
@@ -210,8 +212,10 @@ def solve_ode(
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     warn_of_growth(problem.G)
     if engine == "polynomial":
-        estimate = _march(problem, n_points, report) if samples is None else _multiply_out(problem, samples)
-        estimate = estimate.at(ids)
+        if samples is None:
+            estimate = _march(problem, n_points, ids, report)
+        else:
+            estimate = _multiply_out(problem, samples, ids, report)
     else:
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
         used = checked_sampler(graph, problem.kernel(problem.t[-1]), chosen, sampler, count)
@@ -253,45 +257,67 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
     if n_points is not None:
         whole_number(owner, "n_points", n_points, 1 if quadrature == "gauss-legendre" else 2, 4096)
     if quadrature == "monte-carlo":
-        return monte_carlo(float(problem.t[-1]), n_points or DEFAULT_SAMPLES, density, seed)
+        samples = monte_carlo(float(problem.t[-1]), n_points or DEFAULT_SAMPLES, density, seed)
+        if samples.times.min() > problem.t[0]:
+            warnings.warn(
+                f"solve_ode: none of {samples.times.size} random times is before t={problem.t[0]:g}: there "
+                "the source counts as nothing, without an error bar. Use more n_points.",
+                stacklevel=3,
+            )
+        return samples
     if density is not None:
         refuse(owner, "density", "None unless quadrature='monte-carlo'", density)
     return None
 
 
+def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
+    """Return a deterministic operator, or say that the time is too long for one."""
+    try:
+        return polynomial_operator(G.graph, kernel, tol=PRODUCT_TOLERANCE)
+    except DivergentKernelError:
+        raise
+    except ValueError:
+        remedy = "Give times in between: each needs only the step from the one before."
+        refuse(
+            "solve_ode", "t", "reached in steps that a polynomial of degree 65536 can make", kernel, remedy
+        )
+
+
 def _march(
-    problem: _Problem, n_points: int | None, progress: Callable[[int, int], object] | None
+    problem: _Problem,
+    n_points: int | None,
+    ids: NDArray[np.int64],
+    progress: Callable[[int, int], object] | None,
 ) -> Estimate:
     """Go from time to time with deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
-    graph, x, before = problem.G.graph, problem.initial, 0.0
-    states = []
-    for t in problem.t:
-        after = polynomial_operator(graph, problem.kernel(t - before), tol=PRODUCT_TOLERANCE) @ x
-        rule = problem.rule(before, t, n_points, TOLERANCE["polynomial"])
+    G, x, before = problem.G, problem.initial, 0.0
+    states = np.zeros((problem.t.size, ids.size))
+    for k, t in enumerate(problem.t):
+        x = _operator(G, problem.kernel(t - before)) @ x
         if problem.constant is None:
+            rule = problem.rule(before, t, n_points, TOLERANCE["polynomial"])
             for tau, weight in zip(*rule, strict=True):
-                kernel = problem.kernel(t - tau)
-                after += polynomial_operator(graph, kernel, tol=PRODUCT_TOLERANCE) @ (
-                    weight * problem.source(tau)
-                )
+                x += weight * (_operator(G, problem.kernel(t - tau)) @ problem.source(float(tau)))
         elif problem.constant.any():
-            kernel = problem.integral_kernel(t, rule)
-            after += polynomial_operator(graph, kernel, tol=PRODUCT_TOLERANCE) @ problem.constant
-        states.append(after)
-        x, before = after, t
+            x += _operator(G, G.integral(t - before)) @ problem.constant
+        states[k], before = x[ids], t
         if progress is not None:
-            progress(len(states), problem.t.size)
-    return Estimate(np.array(states), np.zeros((problem.t.size, x.size)), np.zeros((0, x.size)), [])
+            progress(k + 1, problem.t.size)
+    return Estimate(states, np.zeros_like(states), NO_SHARES, [])
 
 
-def _multiply_out(problem: _Problem, samples: Rule) -> Estimate:
+def _multiply_out(
+    problem: _Problem, samples: Rule, ids: NDArray[np.int64], progress: Callable[[int, int], object] | None
+) -> Estimate:
     """Sum the terms of Monte Carlo quadrature with deterministic products."""
     terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
-    x = np.zeros((problem.t.size, problem.G.graph.n_nodes))
-    shares = np.zeros((len(terms), x.shape[1]))
-    for share, term in zip(shares, terms, strict=True):
-        share[:] = polynomial_operator(problem.G.graph, term.kernel, tol=PRODUCT_TOLERANCE) @ term.vector
-        x[term.time] += share
+    x = np.zeros((problem.t.size, ids.size))
+    shares = np.zeros((len(terms), ids.size))
+    for i, term in enumerate(terms):
+        shares[i] = (_operator(problem.G, term.kernel) @ term.vector())[ids]
+        x[term.time] += shares[i]
+        if progress is not None:
+            progress(i + 1, len(terms))
     return Estimate(x, np.zeros_like(x), shares, terms)
 
 

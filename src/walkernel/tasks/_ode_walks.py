@@ -8,6 +8,7 @@ every time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._checks import InfiniteVarianceWarning
+from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
 from walkernel.sampling import sample_walks
-from walkernel.tasks._walk_cache import Coefficients
 from walkernel.walks import IndependentWalks
 
 GROUPS = 16
@@ -33,21 +35,20 @@ class Term(NamedTuple):
 
     time: int
     kernel: Kernel
-    vector: NDArray[np.float64]  # (n_nodes,)
+    vector: Callable[[], NDArray[np.float64]]  # returns (n_nodes,)
     sampled: bool  # whether it stands for one of several times drawn at random
 
 
 class Estimate(NamedTuple):
-    """x and its variance over walks, both (n_times, nodes), and the shares of the terms, (n_terms, nodes)."""
+    """x and its variance over walks, (n_times, nodes); shares of terms of random times, (n_terms, nodes)."""
 
     x: NDArray[np.float64]
     variance: NDArray[np.float64]
     shares: NDArray[np.float64]
     terms: list[Term]
 
-    def at(self, ids: NDArray[np.int64]) -> Estimate:
-        """Return the same for some of the nodes."""
-        return Estimate(self.x[:, ids], self.variance[:, ids], self.shares[:, ids], self.terms)
+
+NO_SHARES = np.zeros((0, 0))
 
 
 class WalkPlan(NamedTuple):
@@ -84,28 +85,37 @@ class WalkPlan(NamedTuple):
             sequences: list[Any] = [term.kernel for term in terms]
             if self.pair == "lazy":
                 sequences = [Coefficients(kernel) for kernel in sequences]
-            yield block, [walks.features(sequence) for sequence in sequences]
+            with warnings.catch_warnings():  # whether walks are long enough was checked for the last time
+                warnings.simplefilter("ignore", InfiniteVarianceWarning)
+                features = [walks.features(sequence) for sequence in sequences]
+            yield block, features
 
 
 def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
     """Estimate the sums of the terms of each output time."""
     x, variance = np.zeros((2, n_times, plan.ids.size))
-    shares = np.zeros((len(terms), plan.ids.size))
-    chunks = _chunks(plan, terms, n_times)
+    by_time: list[list[Term]] = [[] for _ in range(n_times)]
+    for term in terms:
+        by_time[term.time].append(term)
+    shares = []
+    chunks = _chunks(plan, len(terms) / n_times, n_times)
     for done, times in enumerate(chunks):
-        inside = [i for i, term in enumerate(terms) if term.time in times]
-        left, right, shares[inside] = _group_estimates(plan, [terms[i] for i in inside], times)
+        chunk = [term for time in times for term in by_time[time]]
+        left, right, own = _group_estimates(plan, chunk, times)
+        shares.append(own)
         x[times] = left.mean(axis=2)
         variance[times] = (left.var(axis=2, ddof=1) + right.var(axis=2, ddof=1)) / plan.n_groups
         if plan.progress is not None:
             plan.progress(done + 1, len(chunks))
-    return Estimate(x, variance, shares, terms)
+    ordered = [term for own in by_time for term in own]
+    return Estimate(x, variance, np.concatenate(shares), ordered)
 
 
-def _chunks(plan: WalkPlan, terms: list[Term], n_times: int) -> list[list[int]]:
+def _chunks(plan: WalkPlan, terms_per_time: float, n_times: int) -> list[list[int]]:
     """Split the output times so that the right-hand sides of each part fit into memory."""
-    per_time = (1 + plan.n_groups) * (plan.graph.n_nodes * len(terms) / n_times + 2 * plan.ids.size)
-    size = max(1, int(NUMBERS_AT_ONCE / per_time))
+    columns = 1 if plan.pair == "lazy" else 1 + plan.n_groups
+    per_time = columns * plan.graph.n_nodes * terms_per_time + 2 * plan.n_groups * plan.ids.size
+    size = max(1, int(NUMBERS_AT_ONCE / max(per_time, 1)))
     return [list(range(first, min(first + size, n_times))) for first in range(0, n_times, size)]
 
 
@@ -114,43 +124,45 @@ def _group_estimates(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return x with one group on the left, and on the right, (times, nodes, groups), and the shares."""
     left, right = np.zeros((2, len(times), plan.ids.size, plan.n_groups))
-    shares = np.zeros((len(terms), plan.ids.size))
+    shares = np.zeros((len(terms) if any(term.sampled for term in terms) else 0, plan.ids.size))
     carried = _right_sides(plan, terms)
     for group in range(plan.n_groups):
         first = 0
         for block, features in plan.features(plan.ids, group, False, terms):
             rows = slice(first, first + block.size)
             first += block.size
-            for share, term, phi, vectors in zip(shares, terms, features, carried, strict=True):
-                products, time = multiply(phi, vectors, plan.n_threads), times.index(term.time)
-                share[rows] += products[:, 0] / plan.n_groups
+            for i, (term, phi, vectors) in enumerate(zip(terms, features, carried, strict=True)):
+                products, time = multiply(phi, vectors, plan.n_threads), term.time - times[0]
                 left[time, rows, group] += products[:, 0]
                 if plan.pair == "symmetric":
                     right[time, rows] += products[:, 1:]
+                if shares.size:
+                    shares[i, rows] += products[:, 0] / plan.n_groups
     return left, right / plan.n_groups, shares
 
 
 def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]:
     """Return R̄ᵀv and R_gᵀv of every group, (n_nodes, 1 + groups), for each term; v alone if lazy."""
+    vectors = [term.vector() for term in terms]
     if plan.pair == "lazy":
-        return [term.vector[:, None] for term in terms]
+        return [vector[:, None] for vector in vectors]
     groups = plan.n_groups
     carried = [np.zeros((plan.graph.n_nodes, 1 + groups)) for _ in terms]
-    for support, some in _by_support(terms):
+    for support, some in _by_support(vectors):
         for group in range(groups):
             chosen = [terms[i] for i in some]
             for block, features in plan.features(support, groups + group, plan.graph.directed, chosen):
                 for i, phi in zip(some, features, strict=True):
-                    carried[i][:, 1 + group] += phi.T @ terms[i].vector[block]
+                    carried[i][:, 1 + group] += phi.T @ vectors[i][block]
     for sums in carried:
         sums[:, 0] = sums[:, 1:].mean(axis=1)
     return carried
 
 
-def _by_support(terms: list[Term]) -> Iterator[tuple[NDArray[np.int64], list[int]]]:
-    """Yield the nodes where some terms' vectors are not zero, and the positions of these terms."""
+def _by_support(vectors: list[NDArray[np.float64]]) -> Iterator[tuple[NDArray[np.int64], list[int]]]:
+    """Yield the nodes where some vectors are not zero, and the positions of these vectors."""
     together: dict[bytes, list[int]] = {}
-    for i, term in enumerate(terms):
-        together.setdefault(np.packbits(term.vector != 0).tobytes(), []).append(i)
+    for i, vector in enumerate(vectors):
+        together.setdefault(np.packbits(vector != 0).tobytes(), []).append(i)
     for some in together.values():
-        yield np.flatnonzero(terms[some[0]].vector), some
+        yield np.flatnonzero(vectors[some[0]]), some

@@ -9,13 +9,12 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag, real_number, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._nodes import node_ids, node_targets, sample_weights, walk_kind
+from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import IndependentWalks
 
@@ -23,7 +22,7 @@ MOST_DIRECT = 4096
 """Nodes up to which the n×n system is solved directly."""
 
 
-class NodeRidge(RegressorMixin, BaseEstimator):
+class NodeRidge(NodeRegressor):
     """Ridge regression on the features of nodes: minimise Σ_i w_i (y_i − φ_i·c − b)² + α ‖c‖².
 
     The kernel is ΦΦᵀ of one walk set, positive semidefinite by construction; what its diagonal has too much
@@ -112,12 +111,17 @@ class NodeRidge(RegressorMixin, BaseEstimator):
         used = weights > 0
         targets = node_targets(owner, self.graph, ids, y, used)
         features = WALK_CACHE.features(kind, self.kernel, ids[used])
-        sides = np.column_stack([np.ones(int(used.sum())), targets])  # one right-hand side for b
-        solved, n_iter = _solve(features, alpha / weights[used], sides, tol, max_iter)
-        ones, dual = solved[:, :1], solved[:, 1:]
-        intercept = dual.sum(axis=0) / ones.sum() if self.fit_intercept else np.zeros(dual.shape[1])
-        coefficients = features.T @ (dual - ones * intercept)
         shape = targets.shape[1:]
+        sides = targets.reshape(len(targets), -1)
+        if self.fit_intercept:  # one more right-hand side, for b
+            sides = np.column_stack([sides, np.ones(len(sides))])
+        dual, n_iter = _solve(features, alpha / weights[used], sides, tol, max_iter)
+        intercept = np.zeros(dual.shape[1])
+        if self.fit_intercept:
+            dual, ones = dual[:, :-1], dual[:, -1:]
+            intercept = dual.sum(axis=0) / ones.sum()
+            dual = dual - ones * intercept
+        coefficients = features.T @ dual
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
         self.n_iter_, self.n_features_in_ = n_iter, 1
@@ -131,13 +135,6 @@ class NodeRidge(RegressorMixin, BaseEstimator):
         features = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
         return np.asarray(features @ self.coef_ + self.intercept_)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        tags.target_tags.multi_output = True
-        return tags
-
 
 def _solve(
     features: scipy.sparse.csr_array,
@@ -149,7 +146,8 @@ def _solve(
     """Solve (ΦΦᵀ + diag(noise)) Z = sides; return Z and the iterations used."""
     n = noise.size
     if n <= MOST_DIRECT:
-        matrix = (features @ features.T).toarray() + np.diag(noise)
+        matrix = (features @ features.T).toarray()
+        matrix[np.diag_indices(n)] += noise
         return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), sides), 0
     system = LinearOperator(
         (n, n), matvec=lambda v: features @ (features.T @ v) + noise * v, dtype=np.float64

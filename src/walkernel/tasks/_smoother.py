@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag
+from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._nodes import node_ids, node_targets, walk_kind
-from walkernel.tasks._walk_cache import WALK_CACHE, Coefficients, WalkKind
+from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_kind
+from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import IndependentWalks
 
 
-class NodeSmoother(RegressorMixin, BaseEstimator):
+class NodeSmoother(NodeRegressor):
     """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
 
     The walks of the known nodes and of those asked for are independent, so that v̂ is unbiased, also at nodes
@@ -127,10 +127,3 @@ class NodeSmoother(RegressorMixin, BaseEstimator):
                     stacklevel=2,
                 )
         return values.reshape(ids.size, *shape)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        tags.target_tags.multi_output = True
-        return tags

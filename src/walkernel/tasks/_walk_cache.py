@@ -18,7 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
-from walkernel.features import Walks, identity
+from walkernel.features import Coefficients, Walks, identity
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.sampling import sample_features, sample_walks
@@ -26,17 +26,6 @@ from walkernel.walks import IndependentWalks
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """The sequence f = α of a kernel's lazy pair."""
-
-    kernel: Kernel
-
-    def __call__(self, lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return α at lengths 0, 1, …."""
-        return self.kernel.coefficients(lengths.size)
 
 
 Sequence = Kernel | Coefficients
@@ -180,7 +169,7 @@ class WalkCache:
     @property
     def n_bytes(self) -> int:
         """Bytes kept, about."""
-        return sum(entry.n_bytes for entry in self._entries.values())
+        return sum(entry.n_bytes for entry in list(self._entries.values()))
 
 
 WALK_CACHE = WalkCache(limit=2**30)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from walkernel.walks.compiling import compiled
 
 ONE = np.uint64(1)
-TAG_BITS = np.uint64(40)
+TAG_BITS = np.uint64(32)
 HASH_MULTIPLIER = np.uint64(0x9E3779B1)
 HASH_SHIFT = np.uint64(15)
 SMALLEST_TABLE = 2048

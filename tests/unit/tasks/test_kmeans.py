@@ -76,6 +76,21 @@ def test_empty_clusters_are_filled():
     assert labels.tolist() == [0, 3, 4, 1, 2]
 
 
+def test_an_asymmetric_kernel_is_clustered_as_its_transpose():
+    K = wk.estimate_kernel(graphs.directed(), SMOOTH, 64)
+    one, two = (wk.KernelKMeans(3, random_state=1).fit(each) for each in (K, K.T))
+    assert np.array_equal(one.labels_, two.labels_)
+    assert one.inertia_ == pytest.approx(two.inertia_, rel=1e-12)
+
+
+def test_parts_of_a_graph_are_clusters():
+    graph = wk.Graph.from_edges(
+        [(i + 10 * c, j + 10 * c) for c in range(3) for i in range(10) for j in range(i)]
+    )
+    K = wk.polynomial_operator(graph, SMOOTH)
+    assert wk.clustering_error(wk.KernelKMeans(3).fit(K).labels_, np.arange(30) // 10) == 0.0
+
+
 def test_fewer_distinct_points_than_clusters():
     features = np.repeat(np.eye(2), 5, axis=0)
     model = wk.KernelKMeans(4, n_init=1).fit(features)
@@ -123,6 +138,7 @@ def test_clustering_error_counts_pairs():
         wrong = [(a[i] == a[j]) != (b[i] == b[j]) for i, j in itertools.combinations(range(n), 2)]
         assert wk.clustering_error(a, b) == pytest.approx(np.mean(wrong))
     assert wk.clustering_error(["x", "y", "x"], [1, 0, 1]) == 0.0
+    assert wk.clustering_error([1, "1", 2, (0, 1)], [1, 2, 3, 4]) == 0.0
 
 
 def test_clustering_error_is_linear_in_the_nodes():

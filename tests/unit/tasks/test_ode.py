@@ -120,6 +120,90 @@ def test_monte_carlo_quadrature_says_its_error(density):
     assert not 0.75 < 4 * squares < 1.35
 
 
+def test_monte_carlo_with_several_times_an_initial_state_and_walks():
+    """Unbiased at both times, with the variance it states: mean (x − exact)² / stderr² over 150 seeds."""
+    graph, y = graphs.karate(), np.eye(34)[0]
+    options = {"initial": np.eye(34)[5], "quadrature": "monte-carlo", "n_points": 30}
+    exact = wk.solve_ode(graph, y, [0.5, 2.0], initial=np.eye(34)[5], engine="polynomial").x
+    solutions = [wk.solve_ode(graph, y, [0.5, 2.0], n_walks=32, seed=s, **options) for s in range(150)]
+    x, stderr = (
+        np.array([getattr(one, name)[:, [0, 5, 6]] for one in solutions]) for name in ("x", "stderr")
+    )
+    error = x - exact[:, [0, 5, 6]]
+    assert np.abs(error.mean(0) / (x.std(0, ddof=1) / np.sqrt(150))).max() < 4
+    ratio = (error**2).mean(0) / (stderr**2).mean(0)
+    assert ratio.min() > 0.7
+    assert ratio.max() < 1.4
+    deterministic = wk.solve_ode(graph, y, [0.5, 2.0], engine="polynomial", **options)
+    assert (deterministic.stderr[:, 0] < stderr[0][:, 0]).all()  # the walks' share is missing
+
+
+def test_times_before_all_samples_are_told_of():
+    graph, y = graphs.karate(), np.eye(34)[0]
+    with pytest.warns(UserWarning, match=r"none of 2 random times is before t=0\.001"):
+        wk.solve_ode(graph, y, [0.001, 1.0], engine="polynomial", quadrature="monte-carlo", n_points=2)
+
+
+@pytest.mark.parametrize("engine", ["walks", "polynomial"])
+def test_oscillating_sources_get_enough_points(engine):
+    """1 + sin, odd about the middle, has the right integral with any rule, and mostly the wrong solution."""
+    graph, y = graphs.karate(), np.eye(34)[0]
+
+    def source(t):
+        return y * (1 + np.sin(20 * np.pi * t))
+
+    exact = reference(graph, source, [1.0], np.zeros(34), "laplacian")
+    solution = wk.solve_ode(graph, source, 1.0, engine=engine, n_walks=256)
+    assert (np.abs(solution.x - exact) < 6 * solution.stderr + 1e-8).all()
+
+
+def test_smooth_sources_without_a_mean_are_not_called_rough():
+    graph, y = graphs.karate(), np.eye(34)[0]
+    wk.solve_ode(graph, lambda t: y * np.sin(2 * np.pi * t), 1.0, engine="polynomial")
+
+
+@pytest.mark.parametrize("t", [1e-3, 1.0, 50.0, 1e5])
+def test_long_times_are_exact(t):
+    """x(t) of a constant source, by eigenvectors."""
+    graph, y = graphs.karate(), np.eye(34)[0]
+    values, vectors = np.linalg.eigh(np.eye(34) - graph.to_scipy("normalized").toarray())
+    values = np.maximum(values, 0.0)
+    with np.errstate(invalid="ignore"):
+        factors = np.where(values * t < 1e-9, t, -np.expm1(-values * t) / values)
+    exact = vectors @ (factors * (vectors.T @ y))
+    x = wk.solve_ode(graph, y, t, engine="polynomial").x[0]
+    assert np.abs(x - exact).max() < 1e-8 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
+@pytest.mark.filterwarnings("ignore:solve_ode. with matrix:UserWarning")
+def test_heavy_weights_overflow_nothing(pair):
+    graph = wk.Graph.from_scipy(1e6 * graphs.random_matrix())
+    t = 5 / np.linalg.eigvalsh(graph.to_scipy().toarray()).max()
+    exact = wk.solve_ode(graph, None, t, initial=np.ones(30), matrix="adjacency", engine="polynomial").x
+    solution = wk.solve_ode(graph, None, t, initial=np.ones(30), matrix="adjacency", n_walks=512, pair=pair)
+    assert (np.abs(solution.x - exact) < 7 * solution.stderr).all()
+    assert np.linalg.norm(solution.x - exact) < 0.3 * np.linalg.norm(exact)
+
+
+def test_isolated_nodes_are_exact():
+    """No walk leaves them, so that the quadrature of the walk engine is seen alone."""
+    graph = graphs.isolated()
+    exact = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, engine="polynomial").x[0, 30:]
+    for pair in ("symmetric", "lazy"):
+        x = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, n_walks=2, pair=pair).x[0, 30:]
+        assert np.allclose(x, exact, rtol=1e-5)
+
+
+def test_walks_are_rounded_up_to_groups_and_suit_the_last_time():
+    graph, y = graphs.karate(), np.eye(34)[0]
+    one, two = (wk.solve_ode(graph, y, 1.0, n_walks=n) for n in (24, 32))
+    assert np.array_equal(one.x, two.x)
+    both = wk.solve_ode(graph, y, [0.1, 100.0], n_walks=64)
+    late = wk.solve_ode(graph, y, 100.0, n_walks=64)
+    assert np.array_equal(both.x[1], late.x[0])
+
+
 def test_growing_solutions_say_so():
     graph = graphs.karate()
     with pytest.warns(UserWarning, match=r"matrix='positive-laplacian' solutions grow, up to e\^\(2 t\)"):
@@ -131,7 +215,7 @@ def test_growing_solutions_say_so():
 
 def test_rough_sources_say_so():
     graph = graphs.karate()
-    with pytest.warns(UserWarning, match="rough in time"):
+    with pytest.warns(UserWarning, match="512 points of quadrature leave an error"):
         wk.solve_ode(graph, lambda t: np.eye(34)[0] * (t > 0.7123), 1.0, engine="polynomial")
 
 

@@ -67,6 +67,8 @@ def test_another_kind_of_walk_is_another_sample(walked):
         kind(graph, sampler=wk.IndependentWalks(0.1, "uniform")),
         kind(graph, matrix="combinatorial"),
         kind(graphs.karate()),
+        kind(graphs.directed()),
+        kind(graphs.directed(), transpose=True),
     ]
     for each in kinds:
         cache.features(each, wk.Diffusion(matrix=each.matrix), np.arange(5))
