@@ -20,7 +20,7 @@ from walkernel.kernels import Kernel
 from walkernel.products import multiply
 from walkernel.sampling import sample_walks
 from walkernel.tasks._walk_cache import Coefficients
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
@@ -57,7 +57,7 @@ class WalkPlan(NamedTuple):
     ids: NDArray[np.int64]
     pair: str
     n_walks: int
-    sampler: IndependentWalks
+    sampler: Sampler
     seed: int
     matrix: str
     n_threads: int
