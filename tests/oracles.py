@@ -49,26 +49,50 @@ def choose(bits, weights, uniform):
     return slot if thresholds[slot] is None or rest < thresholds[slot] else aliases[slot]
 
 
-def algorithm_one(A, M, start, n_walks, p_halt, *, seed=0, stream=0, transition="weights"):
+def shared_draw(seed, stream, start, walk, slot, shares):
+    """The 64 bits of a slot where 2^share walks have a draw in common: of lengths, first, later steps."""
+    share = shares[min(slot, 2)]
+    k = walk % 2**share
+    bits = draw64(seed, stream, start, walk - k, slot)
+    if share == 0:
+        return bits
+    if slot == 1:
+        k = int(f"{k:04b}"[::-1], 2)
+    elif slot > 1:
+        k = k * (2 * (bits % 8) + 1) % 16
+    return (bits + k * 2 ** (64 - share)) % 2**64
+
+
+def geometric(p_halt):
+    return [int((1 - p_halt) ** k * 2.0**64) for k in range(1, 400)]
+
+
+def algorithm_one(
+    A, M, start, n_walks, thresholds, *, seed=0, stream=0, transition="weights", shares=(0, 0, 0)
+):
     """Algorithm 1 for one start node: a list of walks, each a list of (node, length, load).
 
-    A is the raw matrix that gives the transition law and M the matrix whose entries are multiplied.
+    A is the raw matrix that gives the transition law and M the matrix whose entries are multiplied. A walk
+    goes on to its k-th step if its draw is below thresholds[k − 1].
     """
     walks = []
     uniform = transition == "uniform" or np.all(A[A != 0] == 1)
     for w in range(n_walks):
         load, current_node, terminated, walk_length = 1.0, start, False, 0
-        t = draw64(seed, stream, start, w, 0)
+        t = shared_draw(seed, stream, start, w, 0, shares)
         walk = []
         while not terminated:
-            walk.append((current_node, walk_length, load / (1 - p_halt) ** walk_length))
+            survival = thresholds[walk_length - 1] / 2.0**64 if walk_length else 1.0
+            walk.append((current_node, walk_length, load / survival))
             walk_length += 1
-            terminated = t >= int((1 - p_halt) ** walk_length * 2.0**64)
+            terminated = walk_length > len(thresholds) or t >= thresholds[walk_length - 1]
             neighbors = np.flatnonzero(A[current_node])
             if terminated or neighbors.size == 0:
                 break
             weights = np.abs(A[current_node, neighbors])
-            choice = choose(draw64(seed, stream, start, w, walk_length), weights.tolist(), uniform)
+            choice = choose(
+                shared_draw(seed, stream, start, w, walk_length, shares), weights.tolist(), uniform
+            )
             probability = 1 / neighbors.size if uniform else weights[choice] / weights.sum()
             new_node = int(neighbors[choice])
             load *= M[current_node, new_node] / probability

@@ -22,10 +22,10 @@ _HOME = {
         "Diffusion", "InverseCosine", "Kernel", "Matern", "PStepRandomWalk", "PowerSeries",
         "RegularizedLaplacian",
     ],
-    "walkernel.walks": ["IndependentWalks"],
+    "walkernel.walks": ["CoupledWalks", "IndependentWalks"],
     "walkernel.features": ["Walks"],
     "walkernel.sampling": ["sample_features", "sample_walks"],
-    "walkernel.planning": ["choose_sampler"],
+    "walkernel.planning": ["choose_sampler", "matched_law"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         exact_kernel,
         polynomial_operator,
     )
-    from walkernel.planning import choose_sampler
+    from walkernel.planning import choose_sampler, matched_law
     from walkernel.reduction import anchor_points, johnson_lindenstrauss
     from walkernel.sampling import sample_features, sample_walks
     from walkernel.tasks import (
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         clustering_error,
         solve_ode,
     )
-    from walkernel.walks import IndependentWalks
+    from walkernel.walks import CoupledWalks, IndependentWalks
 
 
 def __getattr__(name: str) -> Any:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning, refuse
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import IndependentWalks, step_law
+from walkernel.walks import Sampler, step_law
 
 RARE = 1e-6
+MARGIN = 1.3
 LONGEST = 2**14
 MOST_ITERATIONS = 300
 
@@ -143,22 +144,22 @@ class Modulated(NamedTuple):
             return 1.0
         return 1.0 - self.growth(transition) / self.radius**2 if self.radius > 0 else -math.inf
 
-    def sizes(self, transition: str) -> NDArray[np.float64]:
-        """Return |f_l| ρ(Q₀)^(l/2) for l up to where hardly anything is left."""
+    def sizes(self, transition: str, rest: float = 1e-6) -> NDArray[np.float64]:
+        """Return |f_l| ρ(Q₀)^(l/2) for l up to where at most ``rest`` of the sum is left."""
         root = math.sqrt(self.growth(transition) or 1.0)
         scaled = self.kernel if root == 1.0 else self.kernel.scaled(root)
         n = 128
         while True:
             sizes = np.abs(scaled.coefficients(n) if self.pair == "lazy" else scaled.modulation(n))
-            if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= 1e-6 * sizes.sum()):
+            if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= rest * sizes.sum()):
                 return sizes
             n *= 2
 
 
-def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -> None:
+def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:
     """Warn if the walks are too short for the sequence, in theory or in practice."""
     limit = modulated.largest_p_halt(sampler.transition)
-    if sampler.p_halt >= limit:
+    if 1 - sampler.ratio >= limit and sampler.ratio > 0:
         remedy = f"p_halt below {limit:.3g}" if limit > 0 else "pair='lazy' or another kernel"
         warnings.warn(
             f"{modulated.name} has infinite variance with {sampler}: it decays too slowly for walks that "
@@ -170,10 +171,48 @@ def warn_of_infinite_variance(modulated: Modulated, sampler: IndependentWalks) -
     sizes = modulated.sizes(sampler.transition)
     unseen = sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.sum() > 0 else 1.0
     if not unseen <= 1e-3:  # NaN where the sizes are beyond all numbers
+        remedy = "a smaller p_halt" if sampler.ratio > 0 else "the law of matched_law"
         warnings.warn(
             f"{modulated.name} has a variance that is infinite in practice with {sampler}: "
             f"{100 * unseen:.3g} % of it lies at lengths that fewer than one walk in a million reaches. "
-            "Use a smaller p_halt.",
+            f"Use {remedy}.",
             InfiniteVarianceWarning,
             stacklevel=4,
         )
+    elif sampler.ratio == 0 and (excess := _excess(sizes, sampler.survival())) > 100:
+        warnings.warn(
+            f"{modulated.name} has {excess:.0f} times the variance with {sampler} that matched walks have "
+            "for the same number of steps. Use the law of matched_law.",
+            InfiniteVarianceWarning,
+            stacklevel=4,
+        )
+
+
+def matched_survival(*sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the length law S(0) = 1, S(1), … that suits sequences of these sizes.
+
+    S(k) = min(1, 1.3 · max_{j≥k} |f_j| / max_{j≥1} |f_j|) is within some percent of the law of least variance
+    for the steps it costs; of several sequences the largest, each measured by its own maximum, decides.
+    """
+    longest = max(size.size for size in sizes)
+    law = np.zeros(longest)
+    for size in sizes:
+        later = np.maximum.accumulate(size[::-1])[::-1]
+        if size[1:].any():
+            law[: size.size] = np.maximum(law[: size.size], MARGIN * later / size[1:].max())
+    law = np.minimum(law, 1.0)
+    law[0] = 1.0
+    if longest < 2 or law[1] == 0:
+        return np.array([1.0, 2.0**-20])
+    return law[law > 2.0**-64]
+
+
+def _excess(sizes: NDArray[np.float64], survival: NDArray[np.float64]) -> float:
+    """Return variance times steps under a law, relative to the matched one."""
+    weights = sizes * np.cumsum(sizes[::-1])[::-1]
+
+    def cost(law: NDArray[np.float64]) -> float:
+        n = min(law.size, sizes.size)
+        return float((weights[:n] / law[:n]).sum() * law[1:].sum())
+
+    return cost(survival) / cost(matched_survival(sizes))

@@ -15,7 +15,7 @@ import os
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,9 +28,19 @@ from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import Deposits, IndependentWalks, Request, Rows, WalkTable, concatenate, walk_table
+from walkernel.walks import (
+    Deposits,
+    Request,
+    Rows,
+    Sampler,
+    WalkTable,
+    concatenate,
+    sampler_fields,
+    sampler_from,
+    walk_table,
+)
 
-FORMAT = "walkernel walks 1"
+FORMAT = "walkernel walks 2"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
 
 NO_NORMS = np.empty(0)
@@ -55,7 +65,7 @@ class Sampling:
     graph: Graph
     ids: NDArray[np.int64]
     n_walks: int
-    sampler: IndependentWalks
+    sampler: Sampler
     seed: int
     stream: int
     matrix: str
@@ -67,7 +77,14 @@ class Sampling:
 
     def request(self) -> Request:
         """Return what decides the bits of the sample."""
-        return Request(self.table(), self.sampler.thresholds(), self.n_walks, self.seed, self.stream)
+        return Request(
+            self.table(),
+            self.sampler.thresholds(),
+            self.n_walks,
+            self.seed,
+            self.stream,
+            self.sampler.coupling,
+        )
 
 
 class _Terms(NamedTuple):
@@ -225,13 +242,14 @@ class Walks(Sampling):
     def _longest(self) -> int:
         return int(self.deposits.lengths.max(initial=0))
 
-    def squared_walk_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
-        """Return Σₖ ‖φ_i^(k)‖² over the single walks k of each start node i, shape (len(nodes),)."""
-        from walkernel.walks._coalesce import squared_walk_norms
+    def squared_group_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
+        """Return Σ_g ‖φ_i^(g)‖² over the groups of walks of each start node i, shape (len(nodes),)."""
+        from walkernel.walks._coalesce import squared_group_norms
 
         record, norms = self.deposits, np.empty(self.ids.size)
         values = record.loads * self.modulation(kernel_or_f)[record.lengths]
-        squared_walk_norms(record.indptr, record.nodes, record.lengths, values, norms)
+        group = self.sampler.coupling.group
+        squared_group_norms(group, record.indptr, record.nodes, record.lengths, values, norms)
         return norms
 
     @staticmethod
@@ -258,7 +276,7 @@ class Walks(Sampling):
         about = {
             "format": FORMAT,
             "graph": identity(self.graph),
-            "sampler": asdict(self.sampler),
+            "sampler": sampler_fields(self.sampler),
             **{name: getattr(self, name) for name in SETTINGS},
         }
         arrays = {"about": np.array(json.dumps(about)), "ids": self.ids, **self.deposits._asdict()}
@@ -284,7 +302,7 @@ class Walks(Sampling):
         if about["graph"] != identity(graph):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
-        return Walks(graph, ids, sampler=IndependentWalks(**about["sampler"]), deposits=deposits, **settings)
+        return Walks(graph, ids, sampler=sampler_from(about["sampler"]), deposits=deposits, **settings)
 
 
 def narrowest(values: NDArray[Any]) -> Any:
@@ -327,12 +345,7 @@ def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
 
 
 def modulation_values(
-    graph: Graph,
-    kernel_or_f: Modulation,
-    sampler: IndependentWalks,
-    matrix: str,
-    length: int,
-    transpose: bool,
+    graph: Graph, kernel_or_f: Modulation, sampler: Sampler, matrix: str, length: int, transpose: bool
 ) -> NDArray[np.float64]:
     """Return f(0) … f(length − 1) of a kernel (checked against graph and sampler), an array or a callable.
 

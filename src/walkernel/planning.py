@@ -11,10 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning, instance, refuse
-from walkernel.convergence import Modulated, check_convergence, spectral_radius, warn_of_infinite_variance
+from walkernel.convergence import (
+    Modulated,
+    check_convergence,
+    matched_survival,
+    spectral_radius,
+    warn_of_infinite_variance,
+)
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import IndependentWalks
+from walkernel.walks import IndependentWalks, Sampler
 
 LADDER = 0.1 * 0.5 ** np.arange(7)
 """The values of p_halt to choose from: few, so that kernels of about the same width share their walks."""
@@ -26,7 +32,7 @@ DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
 """Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
 
 
-def choose_sampler(graph: Graph, *kernels: Kernel) -> IndependentWalks:
+def choose_sampler(graph: Graph, *kernels: Kernel) -> Sampler:
     """Return the sampler whose walks serve all of some kernels: one that is long enough for the widest.
 
     ``NodeFeatures`` and the other estimators choose for their one kernel if ``sampler`` is None. Give them
@@ -46,7 +52,34 @@ def choose_sampler(graph: Graph, *kernels: Kernel) -> IndependentWalks:
     >>> wk.choose_sampler(graph, wk.Diffusion(1.0), wk.Diffusion(10.0))
     IndependentWalks(p_halt=0.05, transition='weights')
     """
-    owner = "choose_sampler"
+    return suited_sampler(_sequences("choose_sampler", graph, kernels))
+
+
+def matched_law(graph: Graph, *kernels: Kernel) -> NDArray[np.float64]:
+    """Return the length law S(1), S(2), … that suits the widest of some kernels on a graph.
+
+    Walks are as long as the kernels' modulation functions say, so that hardly a step is wasted.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    *kernels : Kernel
+        The kernels, all of the same matrix.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph = wk.load_dataset("karate").graph
+    >>> wk.matched_law(graph, wk.Diffusion(1.0))[:3].round(3)
+    array([1.   , 0.162, 0.014])
+    """
+    sequences = _sequences("matched_law", graph, kernels)
+    return matched_survival(*(sequence.sizes("weights", rest=2.0**-64) for sequence in sequences))[1:]
+
+
+def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...]) -> list[Modulated]:
+    """Check kernels that are to share their walks, and return their modulation functions."""
     instance(owner, "graph", graph, Graph)
     if not kernels:
         refuse(owner, "kernels", "at least one Kernel", list(kernels))
@@ -55,13 +88,18 @@ def choose_sampler(graph: Graph, *kernels: Kernel) -> IndependentWalks:
         if kernel.matrix != kernels[0].matrix:
             refuse(owner, "kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
         check_convergence(graph, kernel)
-    pairs = [choose_pair(graph, kernel, "auto", None)[0] for kernel in kernels]
-    return suited_sampler(
-        [Modulated(graph, k, pair, DIRECTIONS[pair]) for k, pair in zip(kernels, pairs, strict=True)]
-    )
+    return [_widest(graph, kernel) for kernel in kernels]
 
 
-def suited_sampler(sequences: list[Modulated]) -> IndependentWalks:
+def _widest(graph: Graph, kernel: Kernel) -> Modulated:
+    """Return the sequence of the symmetric pair, the wider one, if there is one; else of the lazy pair."""
+    symmetric = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"])
+    if kernel.has_root() and symmetric.largest_p_halt() > 0:
+        return symmetric
+    return Modulated(graph, kernel, "lazy", DIRECTIONS["lazy"])
+
+
+def suited_sampler(sequences: list[Modulated]) -> Sampler:
     """Return the sampler on the ladder that suits the sequence with the longest walks."""
     return IndependentWalks(min(float(LADDER[np.argmin(_costs(sequence))]) for sequence in sequences))
 
@@ -85,7 +123,7 @@ def _costs(modulated: Modulated) -> NDArray[np.float64]:
     return np.where(safe, cost, np.inf)
 
 
-def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None) -> tuple[str, str]:
+def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None) -> tuple[str, str]:
     """Return the pair and, where "auto" could not take the symmetric one, the reason."""
     if pair == "symmetric":
         kernel.modulation(1)
@@ -93,7 +131,9 @@ def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWal
         return pair, ""
     if not kernel.has_root():
         return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
-    needed = SMALLEST_USEFUL_P_HALT if sampler is None else sampler.p_halt
+    needed = (
+        SMALLEST_USEFUL_P_HALT if sampler is None else -np.inf if sampler.ratio == 0 else 1 - sampler.ratio
+    )
     transition = "weights" if sampler is None else sampler.transition
     symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
     if symmetric.largest_p_halt(transition) > needed:
@@ -106,8 +146,8 @@ def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWal
 
 
 def checked_sampler(
-    graph: Graph, kernel: Kernel, pair: str, sampler: IndependentWalks | None, n_walks: int | None = None
-) -> IndependentWalks:
+    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, n_walks: int | None = None
+) -> Sampler:
     """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair])
     radius = modulated.radius
@@ -133,7 +173,7 @@ def checked_sampler(
     return sampler
 
 
-def _warn_of_unreached(modulated: Modulated, sampler: IndependentWalks, n_walks: int) -> None:
+def _warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> None:
     """Warn if so few walks are as long as the kernel is wide that most samples miss it altogether."""
     sizes = modulated.sizes(sampler.transition)
     if sizes[sampler.reach(1 / n_walks) :].sum() > 0.5 * sizes.sum():

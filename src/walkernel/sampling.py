@@ -23,7 +23,7 @@ from walkernel._random import check_seed, check_stream
 from walkernel.features import Modulation, Sampling, Walks, modulation_values, to_csr
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import IndependentWalks, sample_deposits, sample_rows
+from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, sample_deposits, sample_rows
 
 MOST_WALKS = 2**32 - 2
 
@@ -32,7 +32,7 @@ def checked_sampling(
     owner: str,
     graph: Graph,
     n_walks: int,
-    sampler: IndependentWalks | None,
+    sampler: Sampler | None,
     seed: int,
     stream: int,
     nodes: Any,
@@ -43,7 +43,7 @@ def checked_sampling(
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
     sampler = IndependentWalks() if sampler is None else sampler
-    instance(owner, "sampler", sampler, IndependentWalks)
+    instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     seed, stream = check_seed(owner, seed), check_stream(owner, stream)
     one_of(owner, "matrix", matrix, MATRICES)
     flag(owner, "transpose", transpose)
@@ -56,7 +56,7 @@ def sample_walks(
     graph: Graph,
     n_walks: int,
     *,
-    sampler: IndependentWalks | None = None,
+    sampler: Sampler | None = None,
     seed: int = 0,
     stream: int = 0,
     nodes: Any = None,
@@ -76,7 +76,7 @@ def sample_walks(
         The graph.
     n_walks : int
         Walks from each node.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given.
     seed, stream : int
         Key of the randomness, 64 and 16 bits; different streams are independent.
@@ -111,7 +111,7 @@ def sample_features(
     kernel_or_f: Modulation,
     n_walks: int,
     *,
-    sampler: IndependentWalks | None = None,
+    sampler: Sampler | None = None,
     seed: int = 0,
     stream: int = 0,
     nodes: Any = None,

@@ -101,8 +101,8 @@ PARAMETERS = [
     ("kernel-class", {"kernel": Diffusion}, TYPE, "kernel must be a Kernel; got <class"),
     ("kernel-diverges", {"kernel": WILD}, DIVERGES, "~sigma=2.0; radius; is 2 and; below 1.25; 'normalized'"),
     *refused("n_walks", "a whole number from 1 to 4294967294", [0, -1, 1.5, NAN, 2**32], [True, "8", None]),
-    ("sampler-number", {"sampler": 0.1}, TYPE, "sampler must be an IndependentWalks, got 0.1 of type float"),
-    ("sampler-class", {"sampler": IndependentWalks}, TYPE, "sampler must be an IndependentWalks, got <class"),
+    ("sampler-number", {"sampler": 0.1}, TYPE, "sampler must be a Sampler, got 0.1 of type float"),
+    ("sampler-class", {"sampler": IndependentWalks}, TYPE, "sampler must be a Sampler, got <class"),
     *[(f"X-shape-{np.shape(X)}", {"X": X}, VALUE, f"X must be nodes of; (n, 1); got shape {np.shape(X)}")
       for X in ([], np.zeros((3, 2), int), np.zeros((3, 1, 1), int), 3, np.array(3))],
     *[(f"X={X!r}", {"X": X}, TYPE, f"~must be whole-number ids; no labels; got {X!r}")
@@ -247,7 +247,7 @@ MORE_CASES = [row for owners, *table in [
         ("threads", {"n_threads": "2"}, "n_threads must be"), ("walks", {"n_walks": "8"}, "n_walks must"),
         ("progress", {"progress": 3}, "progress must be"), ("sampler", {"sampler": 0.1}, "sampler must be")]],
     *[(["solve_ode"], *row) for row in [
-        ("sampler", {"sampler": 0.1}, TYPE, "sampler must be an IndependentWalks, got 0.1"),
+        ("sampler", {"sampler": 0.1}, TYPE, "sampler must be a Sampler, got 0.1"),
         ("many", {"n_walks": 2**40}, VALUE, "n_walks must be; got 1099511627776."),
         ("short", {"t": 1e-300}, VALUE, "t must be; 1e-300"),
         ("pdf-0", {"sampled": drawn(pdf=np.zeros_like)}, VALUE, "density.pdf() must be"),

@@ -38,6 +38,27 @@ def test_walk_for_walk(kind, transition, matrix):
     assert_same(walks, A, M, transition)
 
 
+LAW = 0.8 ** np.arange(1, 40) * (1 - np.arange(39) / 40)
+COUPLINGS = [
+    {},
+    {"lengths": "antithetic"},
+    {"lengths": "independent"},
+    {"first_step": "independent"},
+    {"later_steps": "independent"},
+    {"lengths": "independent", "first_step": "independent", "later_steps": "independent"},
+]
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("kind", ["unweighted", "weighted", "directed", "isolated", "dangling"])
+def test_coupled_walks_too(kind, coupling):
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    sampler = wk.CoupledWalks(LAW, **coupling)
+    walks = wk.sample_walks(graph, 37, sampler=sampler, seed=2**40 + 7, stream=3)
+    A, M = graph.to_scipy().toarray(), graph.to_scipy("normalized").toarray()
+    assert_same(walks, A, M, "weights")
+
+
 def test_combinatorial_steps_follow_the_matrix_itself():
     graph = graphs.weighted()
     M = graph.to_scipy("combinatorial").toarray()
@@ -58,8 +79,8 @@ def test_transposed_walks_go_against_the_edges(matrix):
 def assert_same(walks, A, M, transition):
     for start in range(len(A)):
         expected = algorithm_one(
-            A, M, start, walks.n_walks, walks.sampler.p_halt,
-            seed=walks.seed, stream=walks.stream, transition=transition,
+            A, M, start, walks.n_walks, [int(x) for x in walks.sampler.thresholds()],
+            seed=walks.seed, stream=walks.stream, transition=transition, shares=walks.sampler.coupling,
         )  # fmt: skip
         found = split_walks(walks, start)
         assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]

@@ -143,7 +143,7 @@ def test_huge_node_ids_reach_the_counter():
     starts = (5, 2**32 + 5, 2**47 + 5)
     for j, start in enumerate(starts):
         _loops.set_counters(j, 1, np.int64(start), walkers, key)
-    _loops.fill_words(1, 3, walkers, key)
+    _loops.fill_words(1, 3, 0, walkers, key)
     for j, start in enumerate(starts):
         assert int(walkers.even[j]) == draw64(7 | 1 << 32, 9, start, 1, 2)
         assert int(walkers.odd[j]) == draw64(7 | 1 << 32, 9, start, 1, 3)
@@ -205,7 +205,7 @@ def test_long_walks_that_return_have_the_right_norms():
     walk = np.cumsum(record.lengths == 0) - 1
     single = np.zeros((18, 3))
     np.add.at(single, (walk, record.nodes), record.loads)
-    assert np.allclose(walks.squared_walk_norms(f), (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
+    assert np.allclose(walks.squared_group_norms(f), (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
 
 
 def test_room_for_deposits_grows_when_it_is_too_small(monkeypatch):

@@ -23,6 +23,13 @@ def test_the_widest_of_several_kernels_decides():
     assert chosen(narrow, wide) == chosen(wide, narrow) == chosen(wide)
 
 
+def test_the_choice_is_the_one_that_features_make():
+    """The lazy pair of this kernel is a step long, the symmetric one hardly decays."""
+    graph, kernel = graphs.karate(), wk.PStepRandomWalk(1, 2.003)
+    features = wk.NodeFeatures(graph, kernel).fit([0])
+    assert wk.choose_sampler(graph, kernel) == features.sampler_
+
+
 def test_kernels_without_a_symmetric_pair_are_judged_by_the_lazy_one():
     assert chosen(wk.InverseCosine(), wk.PowerSeries([0.0, 1.0])) == 0.1
 

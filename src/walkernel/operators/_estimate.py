@@ -34,7 +34,7 @@ from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS, feature_rows
-from walkernel.walks import IndependentWalks
+from walkernel.walks import SAMPLERS, Sampler
 
 DEFAULT_WALKS = 128
 
@@ -43,7 +43,7 @@ class _Plan(NamedTuple):
     pair: str
     ensembles: str
     n_walks: int
-    sampler: IndependentWalks
+    sampler: Sampler
     note: str
 
 
@@ -52,7 +52,7 @@ def estimate_kernel(
     kernel: Kernel,
     n_walks: int | None = None,
     *,
-    sampler: IndependentWalks | None = None,
+    sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
     pair: str = "auto",
@@ -71,7 +71,7 @@ def estimate_kernel(
         The kernel; its series must converge on the graph.
     n_walks : int, optional
         Walks from each node, for each side that walks. 128 if neither it nor ``budget`` is given.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; if not given, p_halt = 0.1, or less where the kernel needs longer walks
         for a finite variance.
     seed : int
@@ -109,7 +109,7 @@ def estimate_kernel(
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
     one_of(owner, "ensembles", ensembles, (None, "independent", "shared", "debiased"))
     if sampler is not None:
-        instance(owner, "sampler", sampler, IndependentWalks)
+        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
     chosen, note = choose_pair(graph, kernel, pair, sampler)
@@ -117,7 +117,7 @@ def estimate_kernel(
     steps = ids.size * used.mean_steps
     two_sided = chosen == "symmetric" and (ensembles == "independent" or graph.directed)
     count = _count_walks(n_walks, budget, steps * (2 if two_sided else 1))
-    combined = _choose_ensembles(graph, chosen, ensembles, count)
+    combined = _choose_ensembles(graph, chosen, ensembles, count, used.coupling.group)
     if budget is not None and chosen == "symmetric" and combined == "independent" and not two_sided:
         count = _count_walks(n_walks, budget, 2 * steps)
     plan = _Plan(chosen, combined, count, used, note)
@@ -151,18 +151,24 @@ def _build(
         return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
     left = keep_reached(left)[1][0] if part else left
     if plan.ensembles == "debiased":
-        about["correction"] = _diagonal_correction(plan.n_walks, norms, left)
+        about["correction"] = _diagonal_correction(plan, norms, left)
     return FeatureOperator(graph, ids, left, left, **about)
 
 
-def _diagonal_correction(n_walks: int, norms: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
-    """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over distinct walks k ≠ l, a U-statistic.
+def _diagonal_correction(plan: _Plan, norms: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
+    """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over walks k, l of different groups.
 
-    With m walks and φ_i = (1/m) Σₖ φ_i^(k) that mean is (m²‖φ_i‖² − Σₖ‖φ_i^(k)‖²) / (m(m−1)); ``norms``
-    are the sums of squares over m².
+    With m walks in groups of n_g and φ_i = (1/m) Σ_g n_g φ_i^(g) that mean, a U-statistic, is
+    (m²‖φ_i‖² − Σ_g n_g²‖φ_i^(g)‖²) / (m² − Σ_g n_g²); ``norms`` are the sums of squares over m².
     """
     squares = np.asarray(features.power(2).sum(axis=1))
-    return np.asarray(n_walks * (squares - norms) / (n_walks - 1) - squares)
+    sizes = group_sizes(plan.n_walks, plan.sampler.coupling.group)
+    return np.asarray((squares - norms) / (1 - np.sum((sizes / plan.n_walks) ** 2)) - squares)
+
+
+def group_sizes(n_walks: int, group: int) -> NDArray[np.int64]:
+    """Return the number of walks in each group: the last may have fewer."""
+    return np.diff(np.append(np.arange(0, n_walks, group), n_walks))
 
 
 def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
@@ -171,7 +177,7 @@ def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array
     return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)
 
 
-def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int) -> str:
+def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int, group: int) -> str:
     if ensembles in ("shared", "debiased"):
         if pair == "lazy":
             refuse(
@@ -189,10 +195,11 @@ def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: i
                 ensembles,
                 "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
             )
-        if ensembles == "debiased" and n_walks < 2:
-            refuse("estimate_kernel", "n_walks", "at least 2 for ensembles='debiased'", n_walks)
+        if ensembles == "debiased" and n_walks <= group:
+            rule = f"at least {group + 1} for ensembles='debiased': two groups of walks"
+            refuse("estimate_kernel", "n_walks", rule, n_walks)
         return ensembles
-    symmetric = pair == "symmetric" and not graph.directed and n_walks >= 2
+    symmetric = pair == "symmetric" and not graph.directed and n_walks > group
     return "debiased" if ensembles is None and symmetric else "independent"
 
 

@@ -16,7 +16,7 @@ from walkernel.kernels import Kernel
 from walkernel.reduction import anchor_points, johnson_lindenstrauss
 from walkernel.tasks._nodes import node_ids, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
@@ -39,7 +39,7 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         The kernel; it needs a symmetric modulation function (α₀ > 0).
     n_walks : int
         Walks from each node.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. ``choose_sampler(graph, *kernels)`` gives one
         that serves all kernels of a grid.
     n_components : int, optional
@@ -53,7 +53,7 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    sampler_ : IndependentWalks
+    sampler_ : Sampler
         The sampler that is used.
     seed_ : int
         The seed that is used.
@@ -75,7 +75,7 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         kernel: Kernel,
         *,
         n_walks: int = 64,
-        sampler: IndependentWalks | None = None,
+        sampler: Sampler | None = None,
         n_components: int | None = None,
         reduction: str = "johnson-lindenstrauss",
         sparse_output: bool = True,

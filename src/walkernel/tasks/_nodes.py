@@ -15,7 +15,7 @@ from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS
 from walkernel.tasks._walk_cache import WalkKind
-from walkernel.walks import IndependentWalks
+from walkernel.walks import SAMPLERS, Sampler
 
 
 class NodeRegressor(RegressorMixin, BaseEstimator):
@@ -109,7 +109,7 @@ def walk_kind(
     graph: Graph,
     kernel: Kernel,
     n_walks: int,
-    sampler: IndependentWalks | None,
+    sampler: Sampler | None,
     random_state: Any,
     *,
     pair: str = "symmetric",
@@ -119,7 +119,7 @@ def walk_kind(
     instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
     if sampler is not None:
-        instance(owner, "sampler", sampler, IndependentWalks)
+        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     seed = check_random_seed(owner, random_state)
     check_convergence(graph, kernel)
     if pair == "symmetric" and not kernel.has_root():

@@ -35,7 +35,7 @@ from walkernel.planning import checked_sampler
 from walkernel.tasks._generators import GENERATORS, Generator, generator, steady_state, warn_of_growth
 from walkernel.tasks._ode_walks import NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
-from walkernel.walks import IndependentWalks
+from walkernel.walks import SAMPLERS, Sampler
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
@@ -127,7 +127,7 @@ def solve_ode(
     initial: ArrayLike | None = None,
     matrix: str = "laplacian",
     n_walks: int | None = None,
-    sampler: IndependentWalks | None = None,
+    sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
     engine: str = "walks",
@@ -160,7 +160,7 @@ def solve_ode(
         "combinatorial".
     n_walks : int, optional
         Walks from each node, rounded up to a multiple of 16 groups above 16; at least 2, 128 if not given.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; chosen for the last time if not given.
     seed : int
         Key of the randomness.
@@ -208,7 +208,7 @@ def solve_ode(
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
     count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MOST_WALKS)
     if sampler is not None:
-        instance(owner, "sampler", sampler, IndependentWalks)
+        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     warn_of_growth(problem.G)
     if engine == "polynomial":

@@ -22,7 +22,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
 from walkernel.sampling import sample_walks
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
@@ -58,7 +58,7 @@ class WalkPlan(NamedTuple):
     ids: NDArray[np.int64]
     pair: str
     n_walks: int
-    sampler: IndependentWalks
+    sampler: Sampler
     seed: int
     matrix: str
     n_threads: int

@@ -16,7 +16,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 MOST_DIRECT = 4096
 """Nodes up to which the n×n system is solved directly."""
@@ -41,7 +41,7 @@ class NodeRidge(NodeRegressor):
         Whether to fit b, which is not penalised.
     n_walks : int
         Walks from each node.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given.
     tol, max_iter : float, int
         Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
@@ -76,7 +76,7 @@ class NodeRidge(NodeRegressor):
         alpha: float = 1.0,
         fit_intercept: bool = True,
         n_walks: int = 256,
-        sampler: IndependentWalks | None = None,
+        sampler: Sampler | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         random_state: Any = None,

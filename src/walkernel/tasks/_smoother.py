@@ -15,7 +15,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 
 class NodeSmoother(NodeRegressor):
@@ -33,7 +33,7 @@ class NodeSmoother(NodeRegressor):
         The kernel.
     n_walks : int
         Walks from each node.
-    sampler : IndependentWalks, optional
+    sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given.
     normalize : bool
         Divide by Σ_j K̂_ij: a weighted mean of the known values.
@@ -44,7 +44,7 @@ class NodeSmoother(NodeRegressor):
     ----------
     pair_ : str
         "symmetric" or "lazy".
-    sampler_ : IndependentWalks
+    sampler_ : Sampler
         The sampler that is used.
 
     Examples
@@ -63,7 +63,7 @@ class NodeSmoother(NodeRegressor):
         kernel: Kernel,
         *,
         n_walks: int = 256,
-        sampler: IndependentWalks | None = None,
+        sampler: Sampler | None = None,
         normalize: bool = False,
         random_state: Any = None,
     ) -> None:

@@ -22,7 +22,7 @@ from walkernel.features import Coefficients, Walks, identity
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.sampling import sample_features, sample_walks
-from walkernel.walks import IndependentWalks
+from walkernel.walks import Sampler
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
@@ -36,7 +36,7 @@ class WalkKind(NamedTuple):
 
     graph: Graph
     n_walks: int
-    sampler: IndependentWalks
+    sampler: Sampler
     seed: int
     stream: int
     matrix: str

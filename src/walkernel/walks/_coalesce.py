@@ -90,9 +90,9 @@ def coalesce(
     lengths: NDArray[np.int32],  # (rows · walks,)
     nodes: Any,  # (deposits,)
     values: NDArray[np.float64],  # (deposits,)
-    with_norms: bool,
+    group: int,
     counts: NDArray[np.int64],  # (rows,), filled: entries of each row
-    norms: NDArray[np.float64],  # (rows,), filled if with_norms: Σ ‖φ‖² over the single walks of a row
+    norms: NDArray[np.float64],  # (rows,), filled if group > 0: Σ ‖φ‖² over a row's groups of walks
     indices: Any,  # (deposits,), filled
     data: NDArray[np.float64],  # (deposits,), filled
 ) -> Any:
@@ -107,33 +107,37 @@ def coalesce(
         part = slice(begin, begin + size)
         counts[row] = coalesce_row(own, nodes[part], values[part], row, slots, indices[n:], data[n:])
         n += counts[row]
-        if with_norms:
+        if group > 0:
             norms[row] = 0.0
-            for length in own:
-                walk = slice(begin, begin + length + 1)
-                norms[row] += squared_norm(nodes[walk], values[walk])
-                begin += length + 1
+            for first in range(0, n_walks, group):
+                end = begin + np.int64(own[first : first + group].sum()) + min(group, n_walks - first)
+                norms[row] += squared_norm(nodes[begin:end], values[begin:end])
+                begin = end
         else:
             begin += size
     return n
 
 
 @compiled
-def squared_walk_norms(
+def squared_group_norms(
+    group: int,
     starts: NDArray[np.int64],  # (rows + 1,)
     nodes: Any,  # (deposits,)
     lengths: NDArray[np.int32],  # (deposits,): 0 opens a walk
     values: NDArray[np.float64],  # (deposits,)
     norms: NDArray[np.float64],  # (rows,), filled
 ) -> None:
-    """Return Σ ‖φ‖² over the single walks of each row."""
+    """Return Σ ‖φ‖² over the groups of walks of each row."""
     for row in range(norms.size):
         norms[row] = 0.0
-        begin = starts[row]
+        begin, walks = starts[row], 1
         for q in range(begin + 1, starts[row + 1] + 1):
-            if q == starts[row + 1] or lengths[q] == 0:
+            if q < starts[row + 1] and lengths[q] > 0:
+                continue
+            if walks == group or q == starts[row + 1]:
                 norms[row] += squared_norm(nodes[begin:q], values[begin:q])
-                begin = q
+                begin, walks = q, 0
+            walks += 1
 
 
 @compiled

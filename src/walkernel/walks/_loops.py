@@ -33,6 +33,9 @@ DEGREE_BITS = np.uint64(28)
 DEGREE = np.uint64(2**28 - 1)
 SIGN = np.uint64(31)
 NODE = np.uint64(0x7FFFFFFF)
+ONE, WORD = np.uint64(1), np.uint64(64)
+GROUP_SHIFT, LAST_OF_GROUP = np.uint64(60), np.uint64(15)
+REVERSED = np.array([int(f"{k:04b}"[::-1], 2) for k in range(16)], dtype=np.uint64)
 
 
 class Key(NamedTuple):
@@ -41,6 +44,14 @@ class Key(NamedTuple):
     stream: np.uint64
     k0: np.uint64
     k1: np.uint64
+
+
+class Coupling(NamedTuple):
+    """Binary logarithms of how many walks share the draws of length, first step, later steps."""
+
+    length: int
+    first: int
+    later: int
 
 
 class Walkers(NamedTuple):
@@ -60,14 +71,38 @@ class Walkers(NamedTuple):
 
 
 @compiled
-def fill_words(pair: int, n: int, walkers: Walkers, key: Key) -> None:
-    """Draw the 64 bits of slots 2·pair and 2·pair + 1 for the first n walkers."""
+def fill_words(pair: int, n: int, shared: int, walkers: Walkers, key: Key) -> None:
+    """Draw the 64 bits of slots 2·pair and 2·pair + 1 for n walkers, 2^shared of which share them."""
     walk, low, high, even, odd = walkers.walk, walkers.low, walkers.high, walkers.even, walkers.odd
-    counter, k0, k1 = np.uint64(pair), key.k0, key.k1
+    counter, k0, k1, bits = np.uint64(pair), key.k0, key.k1, np.uint64(shared)
     for j in range(n):
-        w0, w1, w2, w3 = _philox(counter, walk[j], low[j], high[j], k0, k1)
+        w0, w1, w2, w3 = _philox(counter, (walk[j] >> bits) << bits, low[j], high[j], k0, k1)
         even[j] = (w0 << HALF) | w1
         odd[j] = (w2 << HALF) | w3
+
+
+@compiled
+def spread_lengths(n: int, shared: int, walkers: Walkers) -> None:
+    """Move the draws of the walkers that share one to equal distances."""
+    bits = np.uint64(shared)
+    for j in range(n):
+        walkers.even[j] += (walkers.walk[j] & ((ONE << bits) - ONE)) << (WORD - bits)
+
+
+@compiled
+def spread_steps(n: int, mixed: bool, walkers: Walkers, words: NDArray[np.uint64]) -> None:
+    """Move the draws of the 16 walkers of a group to distances of 1/16.
+
+    First steps stand in bit-reversed order, so that lengths and first steps together are a Hammersley set;
+    later ones are mixed by an odd factor from the last three bits of the draw itself.
+    """
+    for j in range(n):
+        k = walkers.walk[j] & LAST_OF_GROUP
+        if mixed:
+            factor = ((words[j] << ONE) | ONE) & LAST_OF_GROUP
+            words[j] += (k * factor) << GROUP_SHIFT
+        else:
+            words[j] += REVERSED[k] << GROUP_SHIFT
 
 
 @compiled
@@ -84,6 +119,7 @@ def draw_lengths(
     starts: NDArray[Any],
     n_walks: int,
     key: Key,
+    coupling: Coupling,
     thresholds: NDArray[np.uint64],
     guide: NDArray[np.int32],
     packed: NDArray[np.uint64],
@@ -97,7 +133,16 @@ def draw_lengths(
     for i in range(starts.size):
         for k in range(n_walks):
             set_counters(i * n_walks + k, k, starts[i], walkers, key)
-    fill_words(0, starts.size * n_walks, walkers, key)
+    count = starts.size * n_walks
+    fill_words(0, count, coupling.length, walkers, key)
+    if coupling.length > 0:
+        spread_lengths(count, coupling.length, walkers)
+    if coupling.first != coupling.length:
+        walkers.words[:count] = walkers.even[:count]
+        fill_words(0, count, coupling.first, walkers, key)
+        walkers.even[:count] = walkers.words[:count]
+    if coupling.first > 0:
+        spread_steps(count, False, walkers, walkers.odd)
     total = np.int64(0)
     for i in range(starts.size):
         isolated = (packed[starts[i]] & DEGREE) == 0
@@ -268,6 +313,7 @@ def walk_block(
     starts: NDArray[Any],
     n_walks: int,
     key: Key,
+    coupling: Coupling,
     table: Any,
     factors: NDArray[np.float64],
     walkers: Walkers,
@@ -283,7 +329,10 @@ def walk_block(
     for step in range(1, longest + 1):
         n = active[step]
         if step > 1 and step % 2 == 0:
-            fill_words(step // 2, n, walkers, key)
+            fill_words(step // 2, n, coupling.later, walkers, key)
+            if coupling.later > 0:
+                spread_steps(n, True, walkers, walkers.even)
+                spread_steps(n, True, walkers, walkers.odd)
         words = walkers.words if step == 1 else walkers.odd if step % 2 else walkers.even
         if not table.is_plain:
             step_and_deposit(n, step, factors[step], walkers, words, table, nodes, values)
@@ -320,6 +369,7 @@ def walk_task(
     block_size: int,
     n_walks: int,
     key: Key,
+    coupling: Coupling,
     table: Any,
     thresholds: NDArray[np.uint64],
     guide: NDArray[np.int32],
@@ -334,9 +384,12 @@ def walk_task(
     n = 0
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
-        if n + draw_lengths(block, n_walks, key, thresholds, guide, table.packed, walkers) > nodes.size:
+        if (
+            n + draw_lengths(block, n_walks, key, coupling, thresholds, guide, table.packed, walkers)
+            > nodes.size
+        ):
             return begin, n
-        n += walk_block(block, n_walks, key, table, factors, walkers, active, nodes[n:], values[n:])
+        n += walk_block(block, n_walks, key, coupling, table, factors, walkers, active, nodes[n:], values[n:])
         count = block.size * n_walks
         lengths[begin * n_walks : begin * n_walks + count] = walkers.lengths[:count]
     return starts.size, n

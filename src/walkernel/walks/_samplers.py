@@ -1,27 +1,87 @@
 """Samplers are descriptors: they say how walks are drawn, and hold no state.
 
-The walker sees a sampler as two things: a transition law and a length law. A length law is an array
-of 64-bit thresholds: the walk makes its k-th step if the walk's 64-bit draw is below ``thresholds[k-1]``.
-S(k) = thresholds[k-1] / 2⁶⁴ is the probability of at least k steps, and the deposit at length k is
-divided by it. S is computed from the quantised thresholds, so it is the law that is really walked.
+The walker sees a sampler as three things: a transition law, a length law and a coupling. A length law is an
+array of 64-bit thresholds: the walk makes its k-th step if the walk's 64-bit draw is below
+``thresholds[k-1]``. S(k) = thresholds[k-1] / 2⁶⁴ is the probability of at least k steps, and the deposit at
+length k is divided by it. S is computed from the quantised thresholds, so it is the law that is really
+walked.
+
+A coupling lets the walks of a group share a draw, to which each adds another multiple of 1/16 (modulo 1).
+Every draw of every walk stays uniform, and independent of the walk's other draws: single walks have the law
+they would have alone, and means over walks stay unbiased.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import one_of, real_number, refuse
+from walkernel._checks import one_of, real_array, real_number, refuse
 
+SAMPLERS = "Use IndependentWalks or CoupledWalks."
 TRANSITIONS = ("weights", "uniform")
 SMALLEST_P_HALT = 1e-6
+GROUP = 16
+LONGEST_LAW = 2**16
+SHARES = {"independent": 0, "antithetic": 1, "systematic": 4}
+"""Binary logarithm of how many consecutive walks share a draw."""
+
+
+class Coupling(NamedTuple):
+    """Binary logarithms of how many walks share the draw of their length, first step, and later steps."""
+
+    length: int
+    first: int
+    later: int
+
+    @property
+    def group(self) -> int:
+        """Walks of one group, which are independent of all others."""
+        return 2 ** max(self)
+
+
+class Sampler(ABC):
+    """How walks are drawn: a transition law, a length law, a coupling."""
+
+    transition: str
+
+    @abstractmethod
+    def thresholds(self) -> NDArray[np.uint64]:
+        """Return the length law: thresholds of steps 1, 2, …, decreasing, all positive."""
+
+    @property
+    def coupling(self) -> Coupling:
+        """How walks depend on one another: not at all, if not said otherwise."""
+        return Coupling(0, 0, 0)
+
+    @property
+    def ratio(self) -> float:
+        """What S(k+1) / S(k) tends to; 0 for a law that ends, or falls faster than any geometric one."""
+        return 0.0
+
+    def survival(self) -> NDArray[np.float64]:
+        """Return S(0) = 1, S(1), …: the probability of at least k steps."""
+        return survival_of(self.thresholds())
+
+    def reach(self, probability: float) -> int:
+        """Return the first length that a walk reaches with less than this probability."""
+        survival = self.survival()
+        return int(np.searchsorted(-survival, -probability, side="right"))
+
+    @property
+    def mean_steps(self) -> float:
+        """Expected number of steps of a walk on a graph without dead ends."""
+        return float(self.survival()[1:].sum())
 
 
 @dataclass(frozen=True)
-class IndependentWalks:
+class IndependentWalks(Sampler):
     """Algorithm 1's sampler: independent walks of geometric length.
 
     Parameters
@@ -62,20 +122,95 @@ class IndependentWalks:
         thresholds = (survival * 2.0**64).astype(np.uint64)
         return thresholds[thresholds > 0]
 
-    def survival(self) -> NDArray[np.float64]:
-        """Return S(0) = 1, S(1), …: the probability of at least k steps."""
-        return survival_of(self.thresholds())
+    @property
+    def ratio(self) -> float:
+        """The probability to go on."""
+        return 1.0 - self.p_halt
 
     def reach(self, probability: float) -> int:
         """Return the first length that a walk reaches with less than this probability."""
         return math.ceil(math.log(probability) / math.log1p(-self.p_halt))
 
+
+@dataclass(frozen=True, repr=False)
+class CoupledWalks(Sampler):
+    """Walks of any length law, in independent groups of 16 whose draws are spread evenly.
+
+    Parameters
+    ----------
+    law : sequence of float
+        S(1), S(2), …: the probability of at least k steps, from 1 down to 0. ``matched_law`` gives the one
+        that suits a kernel.
+    transition : {"weights", "uniform"}
+        As for ``IndependentWalks``.
+    lengths : {"systematic", "antithetic", "independent"}
+        Whether 16 walks share the draw of their lengths, at distances of 1/16; or two, at a distance of 1/2
+        (Reid, Choromanski, Weller 2023, quasi-Monte Carlo graph random features); or none.
+    first_step, later_steps : {"systematic", "independent"}
+        The same for the neighbour that the first step and the further steps go to. Walks of a group that
+        stand on the same node then tend to different neighbours (after Reid et al. 2024, repelling random
+        walks); the order of the walks is mixed anew at each step, as in Latin hypercube sampling.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> sampler = wk.CoupledWalks([1.0, 0.5, 0.25])
+    >>> sampler.mean_steps
+    1.75
+    """
+
+    law: tuple[float, ...] = field()
+    transition: str = "weights"
+    lengths: str = "systematic"
+    first_step: str = "systematic"
+    later_steps: str = "systematic"
+
+    def __post_init__(self) -> None:
+        owner = "CoupledWalks"
+        law = list(self.law) if isinstance(self.law, Iterable) else self.law
+        values = real_array(owner, "law", law, ndim=1)
+        falls = (np.diff(values) <= 0).all() and (values >= 0).all() and (values <= 1).all()
+        if not 0 < values.size <= LONGEST_LAW or not falls or values[0] == 0:
+            rule = f"up to {LONGEST_LAW} probabilities that do not rise, the first of them positive"
+            refuse(owner, "law", rule, law)
+        object.__setattr__(self, "law", tuple(values.tolist()))
+        one_of(owner, "transition", self.transition, TRANSITIONS)
+        one_of(owner, "lengths", self.lengths, SHARES)
+        for name in ("first_step", "later_steps"):
+            one_of(owner, name, getattr(self, name), ("systematic", "independent"))
+
+    def __repr__(self) -> str:
+        """Show the mean length instead of the law, and what is not the default."""
+        shown = [f"{self.mean_steps:.3g} steps on average"]
+        shown += [f"transition={self.transition!r}"] if self.transition != "weights" else []
+        names = ("lengths", "first_step", "later_steps")
+        shown += [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != "systematic"]
+        return f"CoupledWalks({', '.join(shown)})"
+
+    def thresholds(self) -> NDArray[np.uint64]:
+        """Return the length law: thresholds of steps 1, 2, …, decreasing, all positive."""
+        scaled = np.minimum(np.array(self.law) * 2.0**64, np.nextafter(2.0**64, 0))
+        thresholds = scaled.astype(np.uint64)
+        thresholds[np.array(self.law) == 1.0] = np.uint64(2**64 - 1)
+        return thresholds[thresholds > 0]
+
     @property
-    def mean_steps(self) -> float:
-        """Expected number of steps of a walk on a graph without dead ends."""
-        return float(self.survival()[1:].sum())
+    def coupling(self) -> Coupling:
+        """How many walks share their draws."""
+        return Coupling(SHARES[self.lengths], SHARES[self.first_step], SHARES[self.later_steps])
 
 
 def survival_of(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return S(0) = 1, S(1), … of a length law."""
     return np.concatenate([[1.0], thresholds.astype(np.float64) / 2.0**64])
+
+
+def sampler_fields(sampler: Sampler) -> dict[str, Any]:
+    """Return what ``sampler_from`` makes the sampler of again."""
+    return {"kind": type(sampler).__name__, **vars(sampler)}
+
+
+def sampler_from(fields: dict[str, Any]) -> Sampler:
+    """Return the sampler with these fields."""
+    kinds = {"IndependentWalks": IndependentWalks, "CoupledWalks": CoupledWalks}
+    return kinds[fields["kind"]](**{name: value for name, value in fields.items() if name != "kind"})

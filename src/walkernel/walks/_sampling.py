@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._random import key_words
-from walkernel.walks._samplers import survival_of
+from walkernel.walks._samplers import Coupling, survival_of
 from walkernel.walks._tables import WalkTable
 
 BLOCK_WALKS = 2**11
@@ -63,6 +63,7 @@ class Request:
     n_walks: int
     seed: int
     stream: int
+    coupling: Coupling
 
     @cached_property
     def survival(self) -> NDArray[np.float64]:
@@ -132,7 +133,8 @@ def sample_rows(
         counts = np.empty(part.size, dtype=np.int64)
         norms = np.empty(part.size if with_norms else 0)
         rows = pool.take(n)
-        n = coalesce(request.n_walks, lengths, *room, with_norms, counts, norms, *rows)
+        group = request.coupling.group if with_norms else 0
+        n = coalesce(request.n_walks, lengths, *room, group, counts, norms, *rows)
         deposits.give_back(room)
         return Piece(counts, norms, n, rows)
 
@@ -187,6 +189,7 @@ def _walk(
 
     k0, k1 = key_words(request.seed)
     key = _loops.Key(np.uint64(request.stream), k0, k1)
+    coupling = _loops.Coupling(*request.coupling)
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
     law = (request.thresholds, request.guide, factors)
@@ -194,7 +197,7 @@ def _walk(
     while True:
         arrays = pool.take(size)
         done, n = _loops.walk_task(
-            starts, block, request.n_walks, key, request.table, *law, lengths, *arrays[:2]
+            starts, block, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
         )
         if done == starts.size:
             return lengths, n, arrays
