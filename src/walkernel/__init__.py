@@ -28,7 +28,7 @@ _HOME = {
     "walkernel.planning": ["choose_sampler", "matched_law"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
-        "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
+        "Estimate", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
     ],
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         RegularizedLaplacian,
     )
     from walkernel.operators import (
+        Estimate,
         KernelOperator,
         Neighbors,
         estimate_kernel,

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count
+from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count, whole_number
 from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
@@ -251,6 +251,24 @@ class Walks(Sampling):
         group = self.sampler.coupling.group
         squared_group_norms(group, record.indptr, record.nodes, record.lengths, values, norms)
         return norms
+
+    def in_groups(self, n_groups: int) -> Walks:
+        """Return the walks of each node in equal groups, as if each group had a start node of its own.
+
+        Row i · n_groups + g of the features is that of group g of start node i.
+        """
+        n_groups = whole_number("in_groups", "n_groups", n_groups, 1)
+        if self.n_walks % n_groups:
+            refuse("in_groups", "n_groups", f"a divisor of {self.n_walks}, the number of walks", n_groups)
+        opens = np.flatnonzero(self.deposits.lengths == 0)
+        size = self.n_walks // n_groups
+        indptr = np.append(opens[::size], self.deposits.nodes.size)
+        return replace(
+            self,
+            ids=np.repeat(self.ids, n_groups),
+            n_walks=size,
+            deposits=self.deposits._replace(indptr=indptr),
+        )
 
     @staticmethod
     def concatenate(parts: Sequence[Walks]) -> Walks:

@@ -72,7 +72,7 @@ def matched_law(graph: Graph, *kernels: Kernel) -> NDArray[np.float64]:
     >>> import walkernel as wk
     >>> graph = wk.load_dataset("karate").graph
     >>> wk.matched_law(graph, wk.Diffusion(1.0))[:3].round(3)
-    array([1.   , 0.162, 0.014])
+    array([1.   , 0.163, 0.014])
     """
     sequences = _sequences("matched_law", graph, kernels)
     return matched_survival(*(sequence.sizes("weights", rest=2.0**-64) for sequence in sequences))[1:]

@@ -31,6 +31,7 @@ from walkernel.features import Sampling, scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
+from walkernel.operators._error_bars import Origin
 from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS, feature_rows
@@ -44,6 +45,7 @@ class _Plan(NamedTuple):
     ensembles: str
     n_walks: int
     sampler: Sampler
+    seed: int
     note: str
 
 
@@ -120,8 +122,8 @@ def estimate_kernel(
     combined = _choose_ensembles(graph, chosen, ensembles, count, used.coupling.group)
     if budget is not None and chosen == "symmetric" and combined == "independent" and not two_sided:
         count = _count_walks(n_walks, budget, 2 * steps)
-    plan = _Plan(chosen, combined, count, used, note)
     key = check_seed(owner, seed)
+    plan = _Plan(chosen, combined, count, used, key, note)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
 
     longest = used.thresholds().size + 1
@@ -139,7 +141,10 @@ def _build(
     graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, sample: Callable[..., Any]
 ) -> KernelOperator:
     """Sample the sides that the plan needs and join them; side 1 walks against the edges."""
-    about: dict[str, Any] = {"pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note}
+    origin = Origin(graph, kernel, plan.pair, plan.ensembles, plan.n_walks, plan.sampler, plan.seed)
+    about: dict[str, Any] = {
+        "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
+    }  # fmt: skip
     part = ids.size < graph.n_nodes
     if plan.pair == "lazy":
         sides = [sample(0, "coefficients", False)[0], stay_at_home(ids, graph.n_nodes)]

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, thread_count
+from walkernel._checks import fits_in_memory, refuse, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
+from walkernel.operators._error_bars import Origin, entry_errors
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -26,6 +27,8 @@ class FeatureOperator(KernelOperator):
         What is added on the diagonal: minus the bias of shared walks.
     pair, ensembles, note : str
         How the two sides came about, for ``repr``.
+    origin : Origin, optional
+        How the walks were drawn, for error bars.
     """
 
     def __init__(
@@ -39,8 +42,10 @@ class FeatureOperator(KernelOperator):
         pair: str = "symmetric",
         ensembles: str = "independent",
         note: str = "",
+        origin: Origin | None = None,
     ) -> None:
         super().__init__(graph, ids)
+        self.origin = origin
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._turned: KernelOperator | None = None
@@ -94,6 +99,17 @@ class FeatureOperator(KernelOperator):
             same = rows == columns
             result[same] += self.correction[rows[same]]
         return result
+
+    def _entry_errors(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], int]:
+        if self.origin is None:  # the transpose of an operator
+            return self._transpose()._entry_errors(columns, rows)
+        groups = self.origin.n_groups
+        if groups < 2:
+            remedy = "Use more walks, or a multiple of the sampler's group."
+            refuse("estimate", "n_walks", "enough for two groups of walks", self.origin.n_walks, remedy)
+        return entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

@@ -1,0 +1,162 @@
+"""Error bars of estimated entries: the jackknife over independent groups of walks.
+
+Walks are keyed, so that those of any node can be walked again and told apart by group. With features L_g
+and R_g of the G groups, means L̄ and R̄, and θ = L̄·R̄, leaving out one group on both sides gives
+
+    θ_(−g) = (G² θ − G L_g·R̄ − G L̄·R_g + L_g·R_g) / (G − 1)²,
+
+and the variance is (G−1)/G Σ_g (θ_(−g) − mean)². Diagonal entries of debiased walks are means over pairs of
+groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from walkernel._checks import real_number
+from walkernel.features import Coefficients
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.sampling import sample_walks
+from walkernel.walks import Sampler
+
+FEWEST_GROUPS = 16
+PAIRS_AT_ONCE = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimates with their standard errors; unpacks as ``value, stderr``.
+
+    Attributes
+    ----------
+    value, stderr : ndarray
+        Of the same shape.
+    n_groups : int
+        Independent groups of walks behind the standard error; 0 if nothing is random.
+    """
+
+    value: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    n_groups: int
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        return iter((self.value, self.stderr))
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom."""
+        level = real_number("interval", "level", level, above=0, below=1)
+        wide = 0.0 if self.n_groups == 0 else float(stdtrit(self.n_groups - 1, (1 + level) / 2))
+        return self.value - wide * self.stderr, self.value + wide * self.stderr
+
+
+class Origin(NamedTuple):
+    """How the walks of an operator were drawn, so that they can be drawn again."""
+
+    graph: Graph
+    kernel: Kernel
+    pair: str
+    ensembles: str
+    n_walks: int
+    sampler: Sampler
+    seed: int
+
+    @property
+    def n_groups(self) -> int:
+        """The least number of equal groups that is at least 16, or all groups where there are fewer."""
+        group = self.sampler.coupling.group
+        whole = self.n_walks // group if self.n_walks % group == 0 else 1
+        divisors = [d for d in range(1, whole + 1) if whole % d == 0]
+        return next((d for d in divisors if d >= FEWEST_GROUPS), divisors[-1])
+
+    def features(self, ids: NDArray[np.int64], side: int) -> scipy.sparse.csr_array:
+        """Return the features of each group of walks of each node, (len(ids) · n_groups, n_nodes)."""
+        stream = side if self.ensembles == "independent" else 0
+        walks = sample_walks(
+            self.graph, self.n_walks, sampler=self.sampler, seed=self.seed, stream=stream,
+            nodes=self.graph.names(ids), matrix=self.kernel.matrix, transpose=bool(stream),
+        )  # fmt: skip
+        sequence = Coefficients(self.kernel) if self.pair == "lazy" else self.kernel
+        return walks.in_groups(self.n_groups).features(sequence)
+
+
+def entry_errors(origin: Origin, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return standard errors of entries at flat arrays of ids."""
+    left = _Side(origin, rows, 0)
+    if origin.pair == "lazy":
+        hits = scipy.sparse.csr_array((np.ones(columns.size), (np.arange(columns.size), columns)),
+                                      shape=(columns.size, origin.graph.n_nodes))  # fmt: skip
+        values = left.products(hits, np.arange(columns.size))
+        return np.asarray(values.std(axis=1, ddof=1) / np.sqrt(origin.n_groups))
+    same = origin.ensembles != "independent"
+    right = left.at(columns) if same and np.isin(columns, left.ids).all() else _Side(origin, columns, 1)
+    errors = np.empty(rows.size)
+    size = max(1, PAIRS_AT_ONCE // origin.n_groups)
+    for first in range(0, rows.size, size):
+        part = slice(first, first + size)
+        diagonal = rows[part] == columns[part]
+        errors[part] = _jackknife(left.part(part), right.part(part), diagonal, origin.ensembles)
+    return errors
+
+
+class _Side:
+    """The group features of one node for each entry."""
+
+    def __init__(self, origin: Origin, nodes: NDArray[np.int64], side: int) -> None:
+        self.ids, self.where = np.unique(nodes, return_inverse=True)
+        self.n_groups = origin.n_groups
+        self.groups = origin.features(self.ids, side)
+
+    def at(self, nodes: NDArray[np.int64]) -> _Side:
+        """Return the same features for other nodes, which must be among these."""
+        other = object.__new__(_Side)
+        other.ids, other.groups, other.n_groups = self.ids, self.groups, self.n_groups
+        other.where = np.searchsorted(self.ids, nodes)
+        return other
+
+    def part(self, entries: slice) -> scipy.sparse.csr_array:
+        """Return the features of each group for some entries, (entries · n_groups, n_nodes)."""
+        return self.groups[(self.where[entries, None] * self.n_groups + np.arange(self.n_groups)).ravel()]
+
+    def products(self, others: scipy.sparse.csr_array, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the product of each entry's groups with a row of others, (entries, n_groups)."""
+        repeated = others[np.repeat(positions, self.n_groups)]
+        return np.asarray(self.part(slice(None)).multiply(repeated).sum(axis=1)).reshape(-1, self.n_groups)
+
+
+def _jackknife(
+    left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, diagonal: NDArray[np.bool_], ensembles: str
+) -> NDArray[np.float64]:
+    """Return standard errors from the features of groups, both (entries · n_groups, n_nodes)."""
+    n = diagonal.size
+    G = left.shape[0] // n
+    means = [_means(side, n) for side in (left, right)]
+    every = np.repeat(np.arange(n), G)
+
+    def dot(a: Any, b: Any) -> NDArray[np.float64]:
+        return np.asarray(a.multiply(b).sum(axis=1)).reshape(n, -1)
+
+    whole = dot(*means)
+    ones, others, both = dot(left, means[1][every]), dot(means[0][every], right), dot(left, right)
+    without = (G**2 * whole - G * (ones + others) + both) / (G - 1) ** 2
+    if ensembles == "debiased" and G > 2:
+        rest = both.sum(axis=1, keepdims=True) - both
+        pairs = (G**2 * whole - 2 * G * ones + both - rest) / ((G - 1) * (G - 2))
+        without = np.where(diagonal[:, None], pairs, without)
+    return np.asarray(np.sqrt((G - 1) * without.var(axis=1)))
+
+
+def _means(groups: scipy.sparse.csr_array, n: int) -> scipy.sparse.csr_array:
+    """Return the mean over the groups of each entry, (n, n_nodes)."""
+    G = groups.shape[0] // n
+    gather = scipy.sparse.csr_array(
+        (np.full(n * G, 1 / G), np.arange(n * G), np.arange(0, n * G + 1, G)), shape=(n, n * G)
+    )
+    return (gather @ groups).tocsr()
