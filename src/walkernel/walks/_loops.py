@@ -35,7 +35,8 @@ SIGN = np.uint64(31)
 NODE = np.uint64(0x7FFFFFFF)
 ONE, WORD = np.uint64(1), np.uint64(64)
 GROUP_SHIFT, LAST_OF_GROUP = np.uint64(60), np.uint64(15)
-REVERSED = np.array([int(f"{k:04b}"[::-1], 2) for k in range(16)], dtype=np.uint64)
+THREE = np.uint64(3)
+B0, B1, B2, B3 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 
 
 class Key(NamedTuple):
@@ -83,26 +84,24 @@ def fill_words(pair: int, n: int, shared: int, walkers: Walkers, key: Key) -> No
 
 @compiled
 def spread_lengths(n: int, shared: int, walkers: Walkers) -> None:
-    """Move the draws of the walkers that share one to equal distances."""
+    """Move the draws of the walkers that share one to equal distances, modulo 2⁶⁴."""
     bits = np.uint64(shared)
-    for j in range(n):
-        walkers.even[j] += (walkers.walk[j] & ((ONE << bits) - ONE)) << (WORD - bits)
+    walkers.even[:n] += (walkers.walk[:n] & ((ONE << bits) - ONE)) << (WORD - bits)
 
 
 @compiled
 def spread_steps(n: int, mixed: bool, walkers: Walkers, words: NDArray[np.uint64]) -> None:
-    """Move the draws of the 16 walkers of a group to distances of 1/16.
+    """Move the draws of the 16 walkers of a group to distances of 1/16, modulo 2⁶⁴.
 
     First steps stand in bit-reversed order, so that lengths and first steps together are a Hammersley set;
     later ones are mixed by an odd factor from the last three bits of the draw itself.
     """
-    for j in range(n):
-        k = walkers.walk[j] & LAST_OF_GROUP
-        if mixed:
-            factor = ((words[j] << ONE) | ONE) & LAST_OF_GROUP
-            words[j] += (k * factor) << GROUP_SHIFT
-        else:
-            words[j] += REVERSED[k] << GROUP_SHIFT
+    k = walkers.walk[:n] & LAST_OF_GROUP
+    if mixed:
+        k = k * (((words[:n] << ONE) | ONE) & LAST_OF_GROUP)
+    else:
+        k = ((k & B0) << THREE) | ((k & B1) << ONE) | ((k & B2) >> ONE) | ((k & B3) >> THREE)
+    words[:n] += k << GROUP_SHIFT
 
 
 @compiled
