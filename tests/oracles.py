@@ -101,6 +101,51 @@ def algorithm_one(
     return walks
 
 
+def exact_levels(A, M, start, hops, transition="weights"):
+    """The levels 1 … hops around a node: dicts from nodes, in the order met, to (M^l, P^l)."""
+    P = transition_matrix(A, transition)
+    levels = [{start: (1.0, 1.0)}]
+    for _ in range(hops):
+        level = {}
+        for node, (load, chance) in levels[-1].items():
+            for other in np.flatnonzero(A[node]).tolist():
+                old = level.get(other, (0.0, 0.0))
+                level[other] = (old[0] + load * M[node, other], old[1] + chance * P[node, other])
+        levels.append(level)
+    return levels[1:]
+
+
+def headed_walks(
+    A, M, start, n_walks, thresholds, head, *, seed=0, stream=0, transition="weights", shares=(0, 0, 0)
+):
+    """Walks that begin where an exact head ends: as ``algorithm_one``, each opened by (start, 0, 1)."""
+    front = list(exact_levels(A, M, start, head, transition)[-1].items())
+    uniform = transition == "uniform" or np.all(A[A != 0] == 1)
+    total, walks = sum(chance for _, (_, chance) in front), []
+    for w in range(n_walks):
+        walk, steps = [(start, 0, 1.0)], 0
+        t, pick = (shared_draw(seed, stream, start, w, slot, shares) for slot in (0, 1))
+        reached = 0.0
+        for node, (load, chance) in front:  # noqa: B007
+            reached += chance
+            if pick < reached / total * 2.0**64:
+                break
+        if front:
+            load *= total / chance
+        while front and steps < len(thresholds) and t < thresholds[steps] and A[node].any():
+            steps += 1
+            neighbors = np.flatnonzero(A[node])
+            weights = np.abs(A[node, neighbors])
+            bits = shared_draw(seed, stream, start, w, steps + 1, shares)
+            choice = choose(bits, weights.tolist(), uniform)
+            probability = 1 / neighbors.size if uniform else weights[choice] / weights.sum()
+            load *= M[node, neighbors[choice]] / probability
+            node = int(neighbors[choice])
+            walk.append((node, head + steps, load / (thresholds[steps - 1] / 2.0**64)))
+        walks.append(walk)
+    return walks
+
+
 def transition_matrix(A, transition="weights"):
     weights = (A != 0).astype(float) if transition == "uniform" else np.abs(A)
     totals = weights.sum(axis=1, keepdims=True)

@@ -14,10 +14,9 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -30,22 +29,23 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import (
     Deposits,
+    Head,
+    Hops,
     Request,
     Rows,
     Sampler,
+    Terms,
     WalkTable,
     concatenate,
+    hop_table,
     sampler_fields,
     sampler_from,
+    sort_terms,
     walk_table,
 )
 
-FORMAT = "walkernel walks 2"
+FORMAT = "walkernel walks 3"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
-
-NO_NORMS = np.empty(0)
-FEW_DEPOSITS = 2**15
-"""Deposits below which one thread is faster."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,13 @@ class Sampling:
             self.seed,
             self.stream,
             self.sampler.coupling,
+            self.sampler.head,
+            self.hops() if self.sampler.head else None,
         )
 
-
-class _Terms(NamedTuple):
-    """Features as sums: those of a row are load · f(length) added up by place, for every f."""
-
-    indptr: NDArray[np.int64]  # (rows + 1,): features of row i are at indptr[i] : indptr[i + 1]
-    indices: NDArray[np.signedinteger[Any]]  # (features,): their columns
-    starts: NDArray[np.int64]  # (rows + 1,): terms of row i are at starts[i] : starts[i + 1]
-    places: NDArray[Any]  # (terms,): the feature of its row that a term goes to
-    lengths: NDArray[Any]  # (terms,)
-    loads: NDArray[np.float64]  # (terms,)
+    def hops(self) -> Hops:
+        """Return what an exact head follows."""
+        return hop_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,6 +110,7 @@ class Walks(Sampling):
     deposits : Deposits
         ``indptr`` (n + 1,), ``nodes``, ``lengths`` and ``loads``; the deposits of a start node stand
         walk by walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale.
+        ``head`` is what the exact head of a sampler that has one left, in arrays of the same names.
     """
 
     deposits: Deposits
@@ -131,8 +127,9 @@ class Walks(Sampling):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps walked."""
-        return self.deposits.nodes.size - self.ids.size * self.n_walks
+        """Number of steps walked, and of edges that exact heads followed."""
+        walked = self.deposits.nodes.size - self.ids.size * self.n_walks
+        return walked + int(self.deposits.head.edges.sum())
 
     def __repr__(self) -> str:
         return (
@@ -175,7 +172,8 @@ class Walks(Sampling):
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
         f = self.modulation(kernel_or_f) / self.n_walks
-        matrix = self._weighted(f, self._positions(rows))
+        weighted = self._terms.weighted(f, self._positions(rows), thread_count("features", None))
+        matrix = to_csr(weighted, self.graph.n_nodes)
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
     def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64]:
@@ -190,45 +188,10 @@ class Walks(Sampling):
             refuse("features", "rows", rule, rows)
         return array.astype(np.int64)
 
-    def _weighted(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-        """Return Σ load · f(length) on each node of some rows."""
-        from walkernel.walks._terms import weigh
-
-        terms = self._terms
-        indptr = np.concatenate([[0], np.cumsum(terms.indptr[rows + 1] - terms.indptr[rows])])
-        indices, data = np.empty(indptr[-1], dtype=terms.indices.dtype), np.empty(indptr[-1])
-
-        def work(first: int, last: int) -> None:
-            weigh(first, last, rows, *terms, f, indptr, indices, data)
-
-        over_threads(work, indptr, thread_count("features", None))
-        return to_csr(Rows(indptr, indices, data, NO_NORMS), self.graph.n_nodes)
-
     @cached_property
-    def _terms(self) -> _Terms:
+    def _terms(self) -> Terms:
         """Where each deposit goes, found when features are first asked for."""
-        from walkernel.walks._terms import locate, move_together
-
-        record, threads = self.deposits, thread_count("features", None)
-        starts = record.indptr - np.arange(self.ids.size + 1) * (self.n_walks - 1)
-        places = np.empty(starts[-1], dtype=narrowest(np.diff(record.indptr)))
-        lengths = np.empty(starts[-1], dtype=narrowest(record.lengths))
-        loads, loose = np.empty(starts[-1]), np.empty_like(record.nodes)
-        counts = np.empty(self.ids.size, dtype=np.int64)
-
-        def find(first: int, last: int) -> None:
-            own = (record.nodes, record.lengths, record.loads, counts, loose, places, lengths, loads)
-            locate(first, last, self.n_walks, record.indptr, *own)
-
-        over_threads(find, record.indptr, threads)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        indices = np.empty(indptr[-1], dtype=loose.dtype)
-
-        def close(first: int, last: int) -> None:
-            move_together(first, last, record.indptr, indptr, loose, indices)
-
-        over_threads(close, record.indptr, threads)
-        return _Terms(indptr, indices, starts, places, lengths, loads)
+        return sort_terms(self.deposits, self.n_walks, thread_count("features", None))
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -240,17 +203,7 @@ class Walks(Sampling):
 
     @cached_property
     def _longest(self) -> int:
-        return int(self.deposits.lengths.max(initial=0))
-
-    def squared_group_norms(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
-        """Return Σ_g ‖φ_i^(g)‖² over the groups of walks of each start node i, shape (len(nodes),)."""
-        from walkernel.walks._coalesce import squared_group_norms
-
-        record, norms = self.deposits, np.empty(self.ids.size)
-        values = record.loads * self.modulation(kernel_or_f)[record.lengths]
-        group = self.sampler.coupling.group
-        squared_group_norms(group, record.indptr, record.nodes, record.lengths, values, norms)
-        return norms
+        return max(self.sampler.head, int(self.deposits.lengths.max(initial=0)))
 
     def in_groups(self, n_groups: int) -> Walks:
         """Return the walks of each node in equal groups, as if each group had a start node of its own.
@@ -267,7 +220,7 @@ class Walks(Sampling):
             self,
             ids=np.repeat(self.ids, n_groups),
             n_walks=size,
-            deposits=self.deposits._replace(indptr=indptr),
+            deposits=self.deposits._replace(indptr=indptr, head=self.deposits.head.repeated(n_groups)),
         )
 
     @staticmethod
@@ -297,7 +250,10 @@ class Walks(Sampling):
             "sampler": sampler_fields(self.sampler),
             **{name: getattr(self, name) for name in SETTINGS},
         }
-        arrays = {"about": np.array(json.dumps(about)), "ids": self.ids, **self.deposits._asdict()}
+        *walked, head = self.deposits
+        arrays = {"about": np.array(json.dumps(about)), "ids": self.ids}
+        arrays |= dict(zip(Deposits._fields, walked, strict=False))
+        arrays |= {f"head_{name}": array for name, array in head._asdict().items()}
         with atomic_write(path) as file:
             np.savez(file, allow_pickle=False, **arrays)
 
@@ -308,7 +264,8 @@ class Walks(Sampling):
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 about = dict(json.loads(str(file["about"])))
-                ids, deposits = file["ids"], Deposits(*(file[name] for name in Deposits._fields))
+                head = Head(*(file[f"head_{name}"] for name in Head._fields))
+                ids, arrays = file["ids"], [file[name] for name in Deposits._fields[:-1]]
         except (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             if isinstance(error, FileNotFoundError):
                 raise
@@ -320,24 +277,8 @@ class Walks(Sampling):
         if about["graph"] != identity(graph):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
+        deposits = Deposits._make([*arrays, head])
         return Walks(graph, ids, sampler=sampler_from(about["sampler"]), deposits=deposits, **settings)
-
-
-def narrowest(values: NDArray[Any]) -> Any:
-    """Return an integer type of two bytes, or four where some value needs it."""
-    return np.uint16 if values.max(initial=0) < 2**16 else np.int32
-
-
-def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
-    """Call ``work`` with ranges of rows that have about the same number of deposits, one for each thread."""
-    parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
-    edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)
-    edges[-1] = starts.size - 1
-    if parts == 1:
-        work(0, starts.size - 1)
-        return
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(work, edges[:-1], edges[1:]))
 
 
 def identity(graph: Graph) -> str:

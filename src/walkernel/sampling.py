@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -148,10 +148,18 @@ def sample_features(
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
     chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    longest = chosen.sampler.thresholds().size
+    longest = chosen.sampler.longest
     f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
     threads = thread_count(owner, n_threads)
-    return feature_rows(chosen, f, threads, progress_callback(owner, progress), with_norms=False)[0]
+    return feature_rows(chosen, f, threads, progress_callback(owner, progress), with_norms=False).matrix
+
+
+class FeatureRows(NamedTuple):
+    """Features, the norms of ``Rows``, (n, 2), and the number of steps walked for them."""
+
+    matrix: scipy.sparse.csr_array
+    norms: NDArray[np.float64]
+    n_steps: int
 
 
 def feature_rows(
@@ -161,7 +169,7 @@ def feature_rows(
     progress: Callable[[int, int], object] | None,
     *,
     with_norms: bool,
-) -> tuple[scipy.sparse.csr_array, NDArray[np.float64]]:
-    """Return features, and Σₖ ‖φ_i^(k)‖² / n_walks² over the single walks of each node if asked for."""
+) -> FeatureRows:
+    """Return features of one f; the norms only if asked for."""
     rows = sample_rows(chosen.request(), f, chosen.ids, n_threads, progress, with_norms=with_norms)
-    return to_csr(rows, chosen.graph.n_nodes), rows.norms
+    return FeatureRows(to_csr(rows, chosen.graph.n_nodes), rows.norms, rows.n_steps)

@@ -19,6 +19,7 @@ import walkernel as wk
 from walkernel import Diffusion, Graph, IndependentWalks, PowerSeries, Walks
 from walkernel.kernels import convolve, deconvolve
 from walkernel.theory import batch_length, generalization_bound, margin_loss, rademacher_bound
+from walkernel.walks import Deposits
 
 VALUE, TYPE, DIVERGES = ValueError, TypeError, wk.DivergentKernelError
 NAN, INF = math.nan, math.inf
@@ -374,7 +375,10 @@ def test_a_file_that_holds_no_walks_is_refused(tmp_path, kind):
         elif kind == "notes":
             file.write(b"some notes")
         else:
-            np.savez(file, about=np.array(ABOUT[kind]), ids=walks().ids, **walks().deposits._asdict())
+            *walked, head = walks().deposits
+            arrays = dict(zip(Deposits._fields, walked, strict=False))
+            arrays |= {f"head_{name}": array for name, array in head._asdict().items()}
+            np.savez(file, about=np.array(ABOUT[kind]), ids=walks().ids, **arrays)
     with pytest.raises(ValueError, match=r"Walks\.load: path must be "):
         Walks.load(path, TRIANGLE)
 

@@ -1,6 +1,7 @@
 """One suite for all samplers: every step of every walk has the law it would have alone."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,10 @@ SAMPLERS = {
     "first step": wk.CoupledWalks(LAW, lengths="independent", later_steps="independent"),
     "later steps": wk.CoupledWalks(LAW, lengths="independent", first_step="independent"),
     "coupled, uniform": wk.CoupledWalks(LAW, "uniform"),
+    "head": wk.CoupledWalks(LAW, head=1),
+    "long head": wk.CoupledWalks(LAW, head=2),
+    "head, free walks": wk.CoupledWalks(LAW, head=2, **FREE),
+    "head, uniform": wk.CoupledWalks(LAW, "uniform", head=1),
 }
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
@@ -46,7 +51,7 @@ def test_single_walks_have_their_law(sampler, position):
     """Lengths, first steps and second steps by chi-square at the level 1e-4, over 3000 seeds."""
     graph = graphs.weighted()
     paths = one_walk_each(graph, sampler, position, 3000)
-    survival = np.append(sampler.survival(), 0.0)[:12]
+    survival = np.append(sampler.survival()[sampler.head :], 0.0)[:12]
     P = transition_matrix(graph.to_scipy().toarray(), sampler.transition)
     lengths = np.bincount([min(len(path) - 1, 10) for path in paths], minlength=11)
     law = (
@@ -54,7 +59,7 @@ def test_single_walks_have_their_law(sampler, position):
     )
     assert fits(lengths[: law.size], law / law.sum())
     first = np.bincount([path[1] for path in paths if len(path) > 1], minlength=30)
-    assert fits(first, P[0])
+    assert fits(first, np.linalg.matrix_power(P, sampler.head + 1)[0])
     likeliest = int(np.argmax(first))
     second = np.bincount([p[2] for p in paths if len(p) > 2 and p[1] == likeliest], minlength=30)
     assert fits(second, P[likeliest])
@@ -84,9 +89,7 @@ def test_unbiased_by_both_rules(sampler, kind, ensembles):
     graph = graphs.KINDS[kind]()
     law = wk.matched_law(graph, KERNEL)
     if isinstance(sampler, wk.CoupledWalks):
-        sampler = wk.CoupledWalks(
-            law, sampler.transition, sampler.lengths, sampler.first_step, sampler.later_steps
-        )
+        sampler = replace(sampler, law=law[sampler.head :])
     estimates = np.array(
         [
             wk.estimate_kernel(graph, KERNEL, 48, sampler=sampler, ensembles=ensembles, seed=seed).to_dense()
@@ -201,6 +204,8 @@ def test_laws_that_do_not_suit_are_said():
         ((0.5,), {"lengths": "even"}, "lengths must be one of 'independent', 'antithetic', 'systematic'"),
         ((0.5,), {"first_step": "antithetic"}, "first_step must be one of"),
         ((0.5,), {"transition": "w"}, "transition must be one of"),
+        ((0.5,), {"head": -1}, "head must be a whole number from 0 to 16"),
+        ((0.5,), {"head": 1.5}, "head must be a whole number"),
     ],
 )
 def test_bad_input(law, options, message):

@@ -7,7 +7,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from oracles import algorithm_one
+from oracles import algorithm_one, headed_walks
 
 
 def split_walks(walks, position):
@@ -59,6 +59,17 @@ def test_coupled_walks_too(kind, coupling):
     assert_same(walks, A, M, "weights")
 
 
+@pytest.mark.parametrize("coupling", [{}, COUPLINGS[-1]], ids=str)
+@pytest.mark.parametrize("kind", [*graphs.KINDS, "dangling"])
+@pytest.mark.parametrize(("head", "transition"), [(1, "weights"), (2, "weights"), (3, "uniform")])
+def test_walks_after_a_head(kind, coupling, head, transition):
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    sampler = wk.CoupledWalks(LAW, transition, head=head, **coupling)
+    walks = wk.sample_walks(graph, 21, sampler=sampler, seed=2**40 + 7, stream=3)
+    A, M = graph.to_scipy().toarray(), graph.to_scipy("normalized").toarray()
+    assert_same(walks, A, M, transition)
+
+
 def test_combinatorial_steps_follow_the_matrix_itself():
     graph = graphs.weighted()
     M = graph.to_scipy("combinatorial").toarray()
@@ -78,10 +89,15 @@ def test_transposed_walks_go_against_the_edges(matrix):
 
 def assert_same(walks, A, M, transition):
     for start in range(len(A)):
-        expected = algorithm_one(
-            A, M, start, walks.n_walks, [int(x) for x in walks.sampler.thresholds()],
-            seed=walks.seed, stream=walks.stream, transition=transition, shares=walks.sampler.coupling,
-        )  # fmt: skip
+        settings = {
+            "seed": walks.seed, "stream": walks.stream, "transition": transition,
+            "shares": walks.sampler.coupling,
+        }  # fmt: skip
+        thresholds = [int(x) for x in walks.sampler.thresholds()]
+        if walks.sampler.head:
+            settings["head"] = walks.sampler.head
+        oracle = headed_walks if walks.sampler.head else algorithm_one
+        expected = oracle(A, M, start, walks.n_walks, thresholds, **settings)
         found = split_walks(walks, start)
         assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]
         loads = [d[2] * walks.scale ** d[1] for walk in found for d in walk]

@@ -17,7 +17,8 @@ from walkernel.walks import _sampling
 
 
 def digest(walks):
-    parts = [np.ascontiguousarray(array).tobytes() for array in walks.deposits]
+    *walked, head = walks.deposits
+    parts = [np.ascontiguousarray(array).tobytes() for array in (*walked, *head)]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -26,18 +27,25 @@ def graph(request):
     return graphs.KINDS[request.param]()
 
 
+@pytest.fixture(params=[0, 2], ids=["independent", "head"])
+def sampler(request):
+    return wk.CoupledWalks([1.0, 0.5, 0.1], head=request.param) if request.param else None
+
+
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
-def test_threads(graph, n_threads, monkeypatch):
+def test_threads(graph, sampler, n_threads, monkeypatch):
     monkeypatch.setattr(_sampling, "BLOCK_WALKS", 32)
     monkeypatch.setattr(_sampling, "TASK_WALKS", 64)
-    one = wk.sample_walks(graph, 16, seed=3, n_threads=1)
-    assert digest(wk.sample_walks(graph, 16, seed=3, n_threads=n_threads)) == digest(one)
+    one = wk.sample_walks(graph, 16, sampler=sampler, seed=3, n_threads=1)
+    assert digest(wk.sample_walks(graph, 16, sampler=sampler, seed=3, n_threads=n_threads)) == digest(one)
 
 
-def test_any_partition_and_order(graph):
-    whole = wk.sample_walks(graph, 8, seed=5)
+def test_any_partition_and_order(graph, sampler):
+    whole = wk.sample_walks(graph, 8, sampler=sampler, seed=5)
     order = np.random.default_rng(0).permutation(graph.n_nodes)
-    parts = [wk.sample_walks(graph, 8, seed=5, nodes=part) for part in np.array_split(order, 5)]
+    parts = [
+        wk.sample_walks(graph, 8, sampler=sampler, seed=5, nodes=part) for part in np.array_split(order, 5)
+    ]
     joined = wk.Walks.concatenate(parts)
     assert joined.nodes.tolist() == order.tolist()
     kernel = wk.Diffusion(1.5)

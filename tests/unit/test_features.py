@@ -5,7 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.walks import _sampling
+from walkernel.walks import _sampling, _state, sample_rows
 
 
 def test_layout_of_the_record():
@@ -18,6 +18,31 @@ def test_layout_of_the_record():
     assert walks.n_steps == (record.lengths > 0).sum()
     assert record.nodes.itemsize + record.lengths.itemsize + record.loads.itemsize <= 16
     assert "34 nodes x 7 walks" in repr(walks)
+
+
+def test_layout_of_a_record_with_heads():
+    graph = graphs.karate()
+    walks = wk.sample_walks(graph, 7, sampler=wk.CoupledWalks([1.0, 0.5, 0.1], head=2), seed=1)
+    record, head = walks.deposits, walks.deposits.head
+    assert np.add.reduceat(record.lengths == 0, record.indptr[:-1]).tolist() == [7] * 34
+    assert set(record.lengths.tolist()) == {0, 3, 4, 5}
+    degrees = np.diff(graph.indptr)
+    assert head.edges.tolist() == (degrees + graph.to_scipy() @ degrees).tolist()
+    assert walks.n_steps == (record.lengths > 0).sum() + head.edges.sum()
+    M, rows = graph.to_scipy("normalized").toarray(), np.repeat(np.arange(34), np.diff(head.indptr))
+    for length, power in ((1, M), (2, M @ M)):
+        entries, here = np.zeros((34, 34)), head.lengths == length
+        entries[rows[here], head.nodes[here]] = head.loads[here]
+        assert np.allclose(entries, power, rtol=0, atol=1e-15)
+
+
+def test_heads_that_need_more_room_and_a_larger_table():
+    spokes = np.column_stack([np.zeros(3000, dtype=int), np.arange(1, 3001)])
+    graph = wk.Graph.from_edges(spokes)
+    head = wk.sample_walks(graph, 1, sampler=wk.CoupledWalks([0.5], head=3), nodes=[1, 0]).deposits.head
+    assert head.edges.tolist() == [1 + 3000 + 3000, 3000 + 3000 + 3000]
+    assert np.bincount(head.lengths).tolist() == [0, 1 + 3000, 3000 + 1, 1 + 3000]
+    assert np.allclose(head.loads[head.lengths == 2][:3000], 1 / 3000)
 
 
 def test_loads_telescope_in_undirected_graphs():
@@ -74,18 +99,18 @@ def test_features_have_one_entry_for_each_node_reached():
     assert np.array_equal(copy.toarray(), features.toarray())
 
 
-def test_save_and_load(tmp_path):
+@pytest.mark.parametrize("sampler", [wk.IndependentWalks(0.3, "uniform"), wk.CoupledWalks([0.5], head=1)])
+def test_save_and_load(sampler, tmp_path):
     graph = graphs.weighted()
-    walks = wk.sample_walks(
-        graph, 6, seed=3, stream=2, nodes=[4, 9, 1], sampler=wk.IndependentWalks(0.3, "uniform")
-    )
+    walks = wk.sample_walks(graph, 6, seed=3, stream=2, nodes=[4, 9, 1], sampler=sampler)
     walks.save(tmp_path / "walks.npz")
     back = wk.Walks.load(tmp_path / "walks.npz", graph)
     assert [p.name for p in tmp_path.iterdir()] == ["walks.npz"]
     assert back.sampler == walks.sampler
     assert (back.seed, back.stream, back.n_walks, back.nodes.tolist()) == (3, 2, 6, [4, 9, 1])
-    for here, there in zip(walks.deposits, back.deposits, strict=True):
-        assert np.array_equal(here, there)
+    here, there = walks.deposits, back.deposits
+    for before, after in zip((*here[:-1], *here.head), (*there[:-1], *there.head), strict=True):
+        assert np.array_equal(before, after)
 
 
 def test_progress_counts_nodes(monkeypatch):
@@ -138,8 +163,8 @@ def test_huge_node_ids_reach_the_counter():
     from oracles import draw64
     from walkernel.walks import _loops
 
-    walkers = _loops.make_walkers(3)
-    key = _loops.Key(np.uint64(9), np.uint64(7), np.uint64(1))
+    walkers = _state.make_walkers(3)
+    key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1))
     starts = (5, 2**32 + 5, 2**47 + 5)
     for j, start in enumerate(starts):
         _loops.set_counters(j, 1, np.int64(start), walkers, key)
@@ -153,7 +178,7 @@ def one_step(degree, words, alias=None):
     """Where walkers on a node of that degree go, its entries being numbered from 0."""
     from walkernel.walks import _loops
 
-    walkers = _loops.make_walkers(len(words))
+    walkers = _state.make_walkers(len(words))
     walkers.here[:] = 0
     packed, draws = np.array([degree], dtype=np.uint64), np.array(words, dtype=np.uint64)
     if alias is None:
@@ -201,11 +226,13 @@ def test_long_walks_that_return_have_the_right_norms():
     graph = wk.Graph.from_edges([(0, 1), (1, 2)])
     walks = wk.sample_walks(graph, 6, sampler=wk.IndependentWalks(0.02), seed=1)
     assert walks.deposits.lengths.max() > 60
-    record, f = walks.deposits, np.ones(1000)
+    record, f = walks.deposits, np.ones(walks.sampler.longest + 1)
     walk = np.cumsum(record.lengths == 0) - 1
     single = np.zeros((18, 3))
-    np.add.at(single, (walk, record.nodes), record.loads)
-    assert np.allclose(walks.squared_group_norms(f), (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
+    np.add.at(single, (walk, record.nodes), record.loads / 6)
+    rows = sample_rows(walks.request(), f, walks.ids, 1, None, with_norms=True)
+    assert np.allclose(rows.norms[:, 0], (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
+    assert np.allclose(rows.norms[:, 1], (single.reshape(3, 6, 3).sum(axis=1) ** 2).sum(axis=1))
 
 
 def test_room_for_deposits_grows_when_it_is_too_small(monkeypatch):
@@ -261,7 +288,9 @@ def test_rows_beyond_sixteen_million():
     lengths, loads = np.array([0, 1, 2] * 4, dtype=np.int32), np.ones(12)
     counts, indices = np.zeros(first + 4, dtype=np.int64), np.zeros(12, dtype=np.int32)
     places, kept, weights = np.zeros(12, dtype=np.uint16), np.zeros(12, dtype=np.uint16), np.zeros(12)
-    _terms.locate(first, first + 4, 1, starts, nodes, lengths, loads, counts, indices, places, kept, weights)
+    record = starts, nodes, lengths, loads
+    no_head = np.zeros_like(starts), nodes[:0], lengths[:0], loads[:0]
+    _terms.locate(first, first + 4, 1, *record, *no_head, counts, indices, places, kept, weights)
     assert counts[first:].tolist() == [2] * 4
     assert places.tolist() == [0, 1, 0] * 4
 

@@ -126,7 +126,7 @@ def estimate_kernel(
     plan = _Plan(chosen, combined, count, used, key, note)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
 
-    longest = used.thresholds().size + 1
+    longest = used.longest + 1
 
     def sample(side: int, sequence: str, with_norms: bool) -> Any:
         sampling = Sampling(graph, ids, count, used, key, side, kernel.matrix, bool(side))
@@ -147,28 +147,30 @@ def _build(
     }  # fmt: skip
     part = ids.size < graph.n_nodes
     if plan.pair == "lazy":
-        sides = [sample(0, "coefficients", False)[0], stay_at_home(ids, graph.n_nodes)]
+        sides = [sample(0, "coefficients", False).matrix, stay_at_home(ids, graph.n_nodes)]
         reached, sides = keep_reached(*sides) if part else (None, sides)
         return LazyOperator(graph, ids, *sides, reached=reached, **about)
-    left, norms = sample(0, "modulation", plan.ensembles == "debiased")
+    left, norms, _ = sample(0, "modulation", plan.ensembles == "debiased")
     if plan.ensembles == "independent":
-        sides = [left, sample(1, "modulation", False)[0]]
+        sides = [left, sample(1, "modulation", False).matrix]
         return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
     left = keep_reached(left)[1][0] if part else left
     if plan.ensembles == "debiased":
-        about["correction"] = _diagonal_correction(plan, norms, left)
+        about["correction"] = _diagonal_correction(plan, norms)
     return FeatureOperator(graph, ids, left, left, **about)
 
 
-def _diagonal_correction(plan: _Plan, norms: NDArray[np.float64], features: Any) -> NDArray[np.float64]:
+def _diagonal_correction(plan: _Plan, norms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over walks k, l of different groups.
 
-    With m walks in groups of n_g and φ_i = (1/m) Σ_g n_g φ_i^(g) that mean, a U-statistic, is
-    (m²‖φ_i‖² − Σ_g n_g²‖φ_i^(g)‖²) / (m² − Σ_g n_g²); ``norms`` are the sums of squares over m².
+    With m walks in groups of n_g and a head H, φ_i = H + R, R = (1/m) Σ_g n_g R^(g). That mean, a
+    U-statistic, is ‖H‖² + 2 H·R + (m²‖R‖² − Σ_g n_g²‖R^(g)‖²) / (m² − Σ_g n_g²), and differs from ‖φ_i‖² in
+    the last term alone; ``norms`` are the two sums of squares over m².
     """
-    squares = np.asarray(features.power(2).sum(axis=1))
+    groups, whole = norms.T
     sizes = group_sizes(plan.n_walks, plan.sampler.coupling.group)
-    return np.asarray((squares - norms) / (1 - np.sum((sizes / plan.n_walks) ** 2)) - squares)
+    rest = np.sum((sizes / plan.n_walks) ** 2)
+    return np.asarray((rest * whole - groups) / (1 - rest))
 
 
 def group_sizes(n_walks: int, group: int) -> NDArray[np.int64]:

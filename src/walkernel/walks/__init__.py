@@ -1,5 +1,6 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
+from walkernel.walks._heads import Head
 from walkernel.walks._samplers import (
     SAMPLERS,
     CoupledWalks,
@@ -9,22 +10,28 @@ from walkernel.walks._samplers import (
     sampler_from,
 )
 from walkernel.walks._sampling import Deposits, Request, Rows, concatenate, sample_deposits, sample_rows
-from walkernel.walks._tables import WalkTable, step_law, walk_table
+from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_table
+from walkernel.walks._weighing import Terms, sort_terms
 
 __all__ = [
     "SAMPLERS",
     "CoupledWalks",
     "Deposits",
+    "Head",
+    "Hops",
     "IndependentWalks",
     "Request",
     "Rows",
     "Sampler",
+    "Terms",
     "WalkTable",
     "concatenate",
+    "hop_table",
     "sample_deposits",
     "sample_rows",
     "sampler_fields",
     "sampler_from",
+    "sort_terms",
     "step_law",
     "walk_table",
 ]

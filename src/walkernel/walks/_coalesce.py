@@ -66,6 +66,33 @@ def coalesce_row(
 
 
 @compiled
+def add_head(
+    nodes: Any,
+    values: NDArray[np.float64],
+    row: int,
+    slots: NDArray[np.uint64],
+    n: int,
+    indices: Any,
+    data: Any,
+) -> int:
+    """Add a head to the n nodes of a coalesced row; return how many there are then."""
+    mine = np.uint64(row + 1) << TAG_BITS
+    last_slot = np.uint64(slots.size - 1)
+    for q in range(nodes.size):
+        node = nodes[q]
+        slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+        while slots[slot] >= mine and indices[np.int64(slots[slot] - mine)] != node:
+            slot = (slot + ONE) & last_slot
+        if slots[slot] >= mine:
+            data[np.int64(slots[slot] - mine)] += values[q]
+        else:
+            slots[slot] = mine + np.uint64(n)
+            indices[n], data[n] = node, values[q]
+            n += 1
+    return n
+
+
+@compiled
 def squared_norm(nodes: Any, values: NDArray[np.float64]) -> float:
     """Return ‖φ‖² of the coalesced deposits of a single walk."""
     total = 0.0
@@ -90,63 +117,48 @@ def coalesce(
     lengths: NDArray[np.int32],  # (rows · walks,)
     nodes: Any,  # (deposits,)
     values: NDArray[np.float64],  # (deposits,)
+    heads: NDArray[np.int64],  # (rows + 1,): the head of row i is at heads[i] : heads[i + 1]
+    head_nodes: Any,
+    head_values: NDArray[np.float64],
     group: int,
     counts: NDArray[np.int64],  # (rows,), filled: entries of each row
-    norms: NDArray[np.float64],  # (rows,), filled if group > 0: Σ ‖φ‖² over a row's groups of walks
-    indices: Any,  # (deposits,), filled
-    data: NDArray[np.float64],  # (deposits,), filled
+    norms: NDArray[np.float64],  # (rows, 2), filled if group > 0: ‖·‖² of groups of walks, and of all walks
+    indices: Any,  # (deposits and heads,), filled
+    data: NDArray[np.float64],  # (deposits and heads,), filled
 ) -> Any:
-    """Turn deposits, row by row and walk by walk, into CSR rows; return the number of entries."""
+    """Turn deposits, row by row and walk by walk, and heads into CSR rows; return the number of entries."""
     slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
     n = begin = np.int64(0)
     for row in range(counts.size):
         own = lengths[row * n_walks : (row + 1) * n_walks]
         size = np.int64(own.sum()) + n_walks
-        if 4 * size > slots.size:
-            slots = np.zeros(room_for(size), dtype=np.uint64)
+        room = size + heads[row + 1] - heads[row]
+        if 4 * room > slots.size:
+            slots = np.zeros(room_for(room), dtype=np.uint64)
         part = slice(begin, begin + size)
-        counts[row] = coalesce_row(own, nodes[part], values[part], row, slots, indices[n:], data[n:])
-        n += counts[row]
+        count = coalesce_row(own, nodes[part], values[part], row, slots, indices[n:], data[n:])
         if group > 0:
-            norms[row] = 0.0
+            norms[row, 0], norms[row, 1] = 0.0, (data[n : n + count] ** 2).sum()
             for first in range(0, n_walks, group):
                 end = begin + np.int64(own[first : first + group].sum()) + min(group, n_walks - first)
-                norms[row] += squared_norm(nodes[begin:end], values[begin:end])
+                norms[row, 0] += squared_norm(nodes[begin:end], values[begin:end])
                 begin = end
         else:
             begin += size
+        head = slice(heads[row], heads[row + 1])
+        counts[row] = add_head(head_nodes[head], head_values[head], row, slots, count, indices[n:], data[n:])
+        n += counts[row]
     return n
 
 
 @compiled
-def squared_group_norms(
-    group: int,
-    starts: NDArray[np.int64],  # (rows + 1,)
-    nodes: Any,  # (deposits,)
-    lengths: NDArray[np.int32],  # (deposits,): 0 opens a walk
-    values: NDArray[np.float64],  # (deposits,)
-    norms: NDArray[np.float64],  # (rows,), filled
-) -> None:
-    """Return Σ ‖φ‖² over the groups of walks of each row."""
-    for row in range(norms.size):
-        norms[row] = 0.0
-        begin, walks = starts[row], 1
-        for q in range(begin + 1, starts[row + 1] + 1):
-            if q < starts[row + 1] and lengths[q] > 0:
-                continue
-            if walks == group or q == starts[row + 1]:
-                norms[row] += squared_norm(nodes[begin:q], values[begin:q])
-                begin, walks = q, 0
-            walks += 1
-
-
-@compiled
-def count_hops(lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
-    """Fill the length at each deposit: 0, 1, …, L for every walk of L steps."""
+def count_hops(head: int, lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
+    """Fill the length at each deposit: 0, head + 1, …, head + L for every walk of L steps."""
     n = 0
     for length in lengths:
-        for t in range(length + 1):
-            hops[n + t] = t
+        hops[n] = 0
+        for t in range(1, length + 1):
+            hops[n + t] = head + t
         n += length + 1
 
 

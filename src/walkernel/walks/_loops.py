@@ -13,13 +13,14 @@ walk.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._random import philox
+from walkernel.walks._state import Coupling, Front, Key, Walkers
 from walkernel.walks.compiling import compiled
 
 _philox = numba.njit(inline="always")(philox)
@@ -37,38 +38,6 @@ ONE, WORD = np.uint64(1), np.uint64(64)
 GROUP_SHIFT, LAST_OF_GROUP = np.uint64(60), np.uint64(15)
 THREE = np.uint64(3)
 B0, B1, B2, B3 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
-
-
-class Key(NamedTuple):
-    """What the randomness of a sample depends on besides the start node."""
-
-    stream: np.uint64
-    k0: np.uint64
-    k1: np.uint64
-
-
-class Coupling(NamedTuple):
-    """Binary logarithms of how many walks share the draws of length, first step, later steps."""
-
-    length: int
-    first: int
-    later: int
-
-
-class Walkers(NamedTuple):
-    """State of the walkers of one block, (walkers,) each."""
-
-    lengths: NDArray[np.int32]  # in the order of start nodes and walks; all others longest walk first
-    here: NDArray[np.int64]
-    walk: NDArray[np.uint64]
-    low: NDArray[np.uint64]
-    high: NDArray[np.uint64]
-    words: NDArray[np.uint64]
-    even: NDArray[np.uint64]
-    odd: NDArray[np.uint64]
-    load: NDArray[np.float64]
-    place: NDArray[np.int64]
-    origin: NDArray[np.int64]  # place in the order of start nodes and walks
 
 
 @compiled
@@ -122,12 +91,15 @@ def draw_lengths(
     thresholds: NDArray[np.uint64],
     guide: NDArray[np.int32],
     packed: NDArray[np.uint64],
+    front: Front,
+    begin: int,
     walkers: Walkers,
 ) -> Any:
     """Draw the number of steps of every walk and return the number of deposits.
 
     A walk makes as many steps as there are thresholds above its draw; the guide says how many there are for
-    sure, given the draw's first 8 bits. Walks from nodes without edges make none.
+    sure, given the draw's first 8 bits. Walks from nodes without edges, or whose head ends nowhere, make
+    none.
     """
     for i in range(starts.size):
         for k in range(n_walks):
@@ -144,7 +116,10 @@ def draw_lengths(
         spread_steps(count, False, walkers, walkers.odd)
     total = np.int64(0)
     for i in range(starts.size):
-        isolated = (packed[starts[i]] & DEGREE) == 0
+        if front.depth > 0:
+            isolated = front.ends[begin + i] == front.ends[begin + i + 1]
+        else:
+            isolated = (packed[starts[i]] & DEGREE) == 0
         for j in range(i * n_walks, (i + 1) * n_walks):
             word = walkers.even[j]
             length = guide[np.int64(word >> GUIDE_SHIFT)]
@@ -156,11 +131,25 @@ def draw_lengths(
 
 
 @compiled
+def place_on_front(word: int, first: int, last: int, cuts: NDArray[np.uint64]) -> Any:
+    """Return the first place whose cut is above a draw, by bisection."""
+    while first < last - 1:
+        middle = (first + last) // 2
+        if word < cuts[middle - 1]:
+            last = middle
+        else:
+            first = middle
+    return first
+
+
+@compiled
 def line_up(
     starts: NDArray[Any],
     n_walks: int,
     key: Key,
     first: NDArray[np.float64],
+    front: Front,
+    begin: int,
     walkers: Walkers,
     active: NDArray[np.int64],
     nodes: NDArray[Any],
@@ -190,6 +179,10 @@ def line_up(
             walkers.words[j] = walkers.odd[old]
             walkers.here[j] = starts[i]
             walkers.load[j] = scale
+            if front.depth > 0 and lengths[old] > 0:
+                ends = front.ends[begin + i], front.ends[begin + i + 1]
+                p = place_on_front(walkers.odd[old], ends[0], ends[1], front.cuts)
+                walkers.here[j], walkers.load[j] = front.nodes[p], front.loads[p]
             walkers.place[j] = place
             walkers.origin[j] = old
             nodes[place], values[place] = starts[i], home
@@ -253,6 +246,7 @@ def step_and_deposit(
     n: int,
     step: int,
     factor: float,
+    at_home: bool,
     walkers: Walkers,
     words: NDArray[np.uint64],
     table: Any,
@@ -271,7 +265,7 @@ def step_and_deposit(
             here[j] = -1
             walkers.lengths[walkers.origin[j]] = step - 1
             continue
-        if step > 1 and table.inner.size:
+        if table.inner.size and not at_home:
             load[j] *= table.inner[node]
         bottom = (word & MASK) * degree
         top = (word >> HALF) * degree + (bottom >> HALF)
@@ -315,51 +309,41 @@ def walk_block(
     coupling: Coupling,
     table: Any,
     factors: NDArray[np.float64],
+    front: Front,
+    begin: int,
     walkers: Walkers,
     active: NDArray[np.int64],
     nodes: Any,
     values: NDArray[np.float64],
 ) -> int:
-    """Walk a block whose lengths are drawn; deposit load · factors[length]; return the number of deposits."""
+    """Walk a block whose lengths are drawn; deposit load · factors[length]; return the number of deposits.
+
+    Slot 1 of the draws is that of the first step, or of the place on the front where there is one.
+    """
     count = starts.size * n_walks
     reserved = walkers.lengths[:count].copy()
-    longest = line_up(starts, n_walks, key, table.first, walkers, active, nodes, values, factors[0])
+    longest = line_up(
+        starts, n_walks, key, table.first, front, begin, walkers, active, nodes, values, factors[0]
+    )
     total = reserved.sum() + np.int64(count)
     for step in range(1, longest + 1):
-        n = active[step]
-        if step > 1 and step % 2 == 0:
-            fill_words(step // 2, n, coupling.later, walkers, key)
+        n, factor = active[step], factors[front.depth + step]
+        slot = step + 1 if front.depth > 0 else step
+        if slot % 2 == 0:
+            fill_words(slot // 2, n, coupling.later, walkers, key)
             if coupling.later > 0:
                 spread_steps(n, True, walkers, walkers.even)
                 spread_steps(n, True, walkers, walkers.odd)
-        words = walkers.words if step == 1 else walkers.odd if step % 2 else walkers.even
+        words = walkers.words if slot == 1 else walkers.odd if slot % 2 else walkers.even
         if not table.is_plain:
-            step_and_deposit(n, step, factors[step], walkers, words, table, nodes, values)
+            step_and_deposit(n, step, factor, slot == 1, walkers, words, table, nodes, values)
             continue
         if table.alias.size:
             step_alias(n, walkers, words, table.packed, table.alias)
         else:
             step_uniform(n, walkers, words, table.packed, table.indices)
-        deposit(n, step, factors[step], walkers, table, nodes, values)
+        deposit(n, step, factor, walkers, table, nodes, values)
     return total if table.is_plain else close_gaps(count, walkers, reserved, nodes, values)
-
-
-@compiled
-def make_walkers(count: int) -> Walkers:
-    """Return room for a block of walkers."""
-    return Walkers(
-        np.empty(count, dtype=np.int32),
-        np.empty(count, dtype=np.int64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.uint64),
-        np.empty(count, dtype=np.float64),
-        np.empty(count, dtype=np.int64),
-        np.empty(count, dtype=np.int64),
-    )
 
 
 @compiled
@@ -373,22 +357,36 @@ def walk_task(
     thresholds: NDArray[np.uint64],
     guide: NDArray[np.int32],
     factors: NDArray[np.float64],
+    front: Front,
+    walkers: Walkers,  # room for those of a block
     lengths: NDArray[np.int32],  # (starts · walks,), filled
     nodes: Any,  # (room,), filled
     values: NDArray[np.float64],  # (room,), filled
 ) -> Any:
     """Walk from start nodes until they, or the room for deposits, are used up: (nodes done, deposits)."""
-    walkers = make_walkers(block_size * n_walks)
     active = np.zeros(thresholds.size + 2, dtype=np.int64)
     n = 0
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
-        if (
-            n + draw_lengths(block, n_walks, key, coupling, thresholds, guide, table.packed, walkers)
-            > nodes.size
-        ):
+        more = draw_lengths(
+            block, n_walks, key, coupling, thresholds, guide, table.packed, front, begin, walkers
+        )
+        if n + more > nodes.size:
             return begin, n
-        n += walk_block(block, n_walks, key, coupling, table, factors, walkers, active, nodes[n:], values[n:])
+        n += walk_block(
+            block,
+            n_walks,
+            key,
+            coupling,
+            table,
+            factors,
+            front,
+            begin,
+            walkers,
+            active,
+            nodes[n:],
+            values[n:],
+        )
         count = block.size * n_walks
         lengths[begin * n_walks : begin * n_walks + count] = walkers.lengths[:count]
     return starts.size, n

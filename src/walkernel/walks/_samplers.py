@@ -9,6 +9,9 @@ walked.
 A coupling lets the walks of a group share a draw, to which each adds another multiple of 1/16 (modulo 1).
 Every draw of every walk stays uniform, and independent of the walk's other draws: single walks have the law
 they would have alone, and means over walks stay unbiased.
+
+A head of r hops is exact: from its start node all paths of up to r edges are followed, and walks begin where
+these end, in proportion to the chance to be there. Their length law counts the steps after the head.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import one_of, real_array, real_number, refuse
+from walkernel._checks import one_of, real_array, real_number, refuse, whole_number
 
 SAMPLERS = "Use IndependentWalks or CoupledWalks."
 TRANSITIONS = ("weights", "uniform")
 SMALLEST_P_HALT = 1e-6
 GROUP = 16
 LONGEST_LAW = 2**16
+LONGEST_HEAD = 16
 SHARES = {"independent": 0, "antithetic": 1, "systematic": 4}
 """Binary logarithm of how many consecutive walks share a draw."""
 
@@ -50,10 +54,12 @@ class Sampler(ABC):
     """How walks are drawn: a transition law, a length law, a coupling."""
 
     transition: str
+    head: int = 0
+    """Hops that are exact, before any walk begins."""
 
     @abstractmethod
     def thresholds(self) -> NDArray[np.uint64]:
-        """Return the length law: thresholds of steps 1, 2, …, decreasing, all positive."""
+        """Return the length law: thresholds of steps 1, 2, … after the head, decreasing, all positive."""
 
     @property
     def coupling(self) -> Coupling:
@@ -66,8 +72,13 @@ class Sampler(ABC):
         return 0.0
 
     def survival(self) -> NDArray[np.float64]:
-        """Return S(0) = 1, S(1), …: the probability of at least k steps."""
-        return survival_of(self.thresholds())
+        """Return S(0) = 1, S(1), …: the probability of a deposit at length k, 1 in the head."""
+        return survival_of(self.thresholds(), self.head)
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest walk, the head included."""
+        return self.head + self.thresholds().size
 
     def reach(self, probability: float) -> int:
         """Return the first length that a walk reaches with less than this probability."""
@@ -76,8 +87,8 @@ class Sampler(ABC):
 
     @property
     def mean_steps(self) -> float:
-        """Expected number of steps of a walk on a graph without dead ends."""
-        return float(self.survival()[1:].sum())
+        """Expected number of steps of a walk on a graph without dead ends, its head apart."""
+        return float(self.survival()[self.head + 1 :].sum())
 
 
 @dataclass(frozen=True)
@@ -140,7 +151,7 @@ class CoupledWalks(Sampler):
     ----------
     law : sequence of float
         S(1), S(2), …: the probability of at least k steps, from 1 down to 0. ``matched_law`` gives the one
-        that suits a kernel.
+        that suits a kernel. With a head it is that of the steps after the head.
     transition : {"weights", "uniform"}
         As for ``IndependentWalks``.
     lengths : {"systematic", "antithetic", "independent"}
@@ -150,6 +161,10 @@ class CoupledWalks(Sampler):
         The same for the neighbour that the first step and the further steps go to. Walks of a group that
         stand on the same node then tend to different neighbours (after Reid et al. 2024, repelling random
         walks); the order of the walks is mixed anew at each step, as in Latin hypercube sampling.
+        With a head, the first step is the one that picks the node where a walk leaves it.
+    head : int
+        Hops that are exact: all paths of up to so many edges are followed, at the cost of the edges they
+        touch, and walks begin where they end.
 
     Examples
     --------
@@ -164,6 +179,7 @@ class CoupledWalks(Sampler):
     lengths: str = "systematic"
     first_step: str = "systematic"
     later_steps: str = "systematic"
+    head: int = 0
 
     def __post_init__(self) -> None:
         owner = "CoupledWalks"
@@ -178,10 +194,12 @@ class CoupledWalks(Sampler):
         one_of(owner, "lengths", self.lengths, SHARES)
         for name in ("first_step", "later_steps"):
             one_of(owner, name, getattr(self, name), ("systematic", "independent"))
+        whole_number(owner, "head", self.head, 0, LONGEST_HEAD)
 
     def __repr__(self) -> str:
         """Show the mean length instead of the law, and what is not the default."""
         shown = [f"{self.mean_steps:.3g} steps on average"]
+        shown += [f"head={self.head}"] if self.head else []
         shown += [f"transition={self.transition!r}"] if self.transition != "weights" else []
         names = ("lengths", "first_step", "later_steps")
         shown += [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != "systematic"]
@@ -200,9 +218,9 @@ class CoupledWalks(Sampler):
         return Coupling(SHARES[self.lengths], SHARES[self.first_step], SHARES[self.later_steps])
 
 
-def survival_of(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return S(0) = 1, S(1), … of a length law."""
-    return np.concatenate([[1.0], thresholds.astype(np.float64) / 2.0**64])
+def survival_of(thresholds: NDArray[np.uint64], head: int) -> NDArray[np.float64]:
+    """Return S(0) = 1, S(1), … of a length law after so many exact hops."""
+    return np.concatenate([np.ones(1 + head), thresholds.astype(np.float64) / 2.0**64])
 
 
 def sampler_fields(sampler: Sampler) -> dict[str, Any]:

@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._random import key_words
+from walkernel.walks import _state
+from walkernel.walks._heads import Head, HeadRoom, follow_heads, join_heads, no_heads, offsets
 from walkernel.walks._samplers import Coupling, survival_of
-from walkernel.walks._tables import WalkTable
+from walkernel.walks._tables import Hops, WalkTable
 
 BLOCK_WALKS = 2**11
 """Walkers that advance together; their state and deposits stay in the second cache level."""
@@ -29,29 +31,38 @@ TASK_WALKS = 2**13
 """Walks of one task at most: some milliseconds between two looks at the keyboard."""
 
 Progress = Callable[[int, int], object]
-NO_NORMS = np.empty(0)
-NO_COUNTS = np.empty(0, dtype=np.int64)
+NO_NORMS = np.empty((0, 2))
+NO_HEAD = no_heads(0, np.int64)
+FEW_STARTS = 64
+"""Start nodes whose heads tell how much room all of them need."""
 
 
 class Deposits(NamedTuple):
     """What the walks of some start nodes left behind, node by node and walk by walk.
 
-    The deposits of the i-th start node are at ``indptr[i]:indptr[i + 1]``; a length of 0 opens a walk.
+    The deposits of the i-th start node are at ``indptr[i]:indptr[i + 1]``; a length of 0 opens a walk. What
+    all walks of a start node have in common beyond that is its head.
     """
 
     indptr: NDArray[np.int64]
     nodes: NDArray[np.signedinteger[Any]]
     lengths: NDArray[np.int32]
     loads: NDArray[np.float64]
+    head: Head
 
 
 class Rows(NamedTuple):
-    """CSR rows of features, nodes in the order of their first visit, and Σₖ ‖φ^(k)‖² of each row's walks."""
+    """CSR rows of features, nodes in the order of their first visit.
+
+    Of the part R of a row that its walks leave, heads apart, ``norms`` has Σ_g ‖R^(g)‖² over the groups of
+    walks and ‖R‖², in two columns.
+    """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.signedinteger[Any]]
     data: NDArray[np.float64]
     norms: NDArray[np.float64]
+    n_steps: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +75,14 @@ class Request:
     seed: int
     stream: int
     coupling: Coupling
+    head: int
+    hops: Hops | None
+    """What heads follow; None without a head."""
 
     @cached_property
     def survival(self) -> NDArray[np.float64]:
-        """S(0) = 1, S(1), …: the probability of at least k steps."""
-        return survival_of(self.thresholds)
+        """S(0) = 1, S(1), …: the probability of a deposit at length k."""
+        return survival_of(self.thresholds, self.head)
 
     @cached_property
     def guide(self) -> NDArray[np.int32]:
@@ -80,9 +94,17 @@ class Request:
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
-        tail = self.survival[1:]
+        tail = self.survival[self.head + 1 :]
         mean = float(tail.sum())
         return mean, float(((2 * np.arange(1, tail.size + 1) - 1) * tail).sum()) - mean**2
+
+    def heads(self, starts: NDArray[np.int64]) -> tuple[Head, _state.Front]:
+        """Return the heads of start nodes, and where walks leave them."""
+        return follow_heads(self.hops, self.head, starts, self.table.indices.dtype, self._reserved)
+
+    @cached_property
+    def _reserved(self) -> HeadRoom:
+        return HeadRoom()
 
     def expected_deposits(self, n_walks: int) -> int:
         """Return a number of deposits that so many walks hardly exceed: mean + 10 standard deviations."""
@@ -99,14 +121,15 @@ def sample_deposits(
     factors = 1.0 / request.survival
 
     def work(part: NDArray[np.int64], pool: Pool) -> Piece:
-        lengths, n, (nodes, loads, hops) = _walk(request, factors, part, pool)
-        count_hops(lengths, hops)
+        lengths, n, (nodes, loads, hops), head = walk(request, factors, part, pool)
+        count_hops(request.head, lengths, hops)
         counts = lengths.reshape(part.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
-        return Piece(counts, NO_NORMS, n, [nodes, loads, hops])
+        return Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head)
 
     types = [request.table.indices.dtype, np.float64, np.int32]
-    counts, _, (nodes, loads, hops) = _gather(request, starts, n_threads, progress, work, types)
-    return Deposits(_offsets(counts), nodes, hops, loads)
+    joiner = _gather(request, starts, n_threads, progress, work, types)
+    counts, _, (nodes, loads, hops) = joiner.result()
+    return Deposits(offsets(counts), nodes, hops, loads, join_heads(joiner.heads))
 
 
 def sample_rows(
@@ -129,26 +152,30 @@ def sample_rows(
     deposits = Pool(types)
 
     def work(part: NDArray[np.int64], pool: Pool) -> Piece:
-        lengths, n, room = _walk(request, factors, part, deposits)
+        lengths, n, room, head = walk(request, factors, part, deposits)
+        steps = n - lengths.size + int(head.edges.sum())
         counts = np.empty(part.size, dtype=np.int64)
-        norms = np.empty(part.size if with_norms else 0)
-        rows = pool.take(n)
+        norms = np.empty((part.size if with_norms else 0, 2))
+        rows = pool.take(n + head.nodes.size)
         group = request.coupling.group if with_norms else 0
-        n = coalesce(request.n_walks, lengths, *room, group, counts, norms, *rows)
+        known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
+        n = coalesce(request.n_walks, lengths, *room, *known, group, counts, norms, *rows)
         deposits.give_back(room)
-        return Piece(counts, norms, n, rows)
+        return Piece(counts, norms, n, rows, steps, NO_HEAD)
 
-    counts, norms, (indices, data) = _gather(request, starts, n_threads, progress, work, types)
-    return Rows(_offsets(counts), indices, data, norms)
+    joiner = _gather(request, starts, n_threads, progress, work, types)
+    counts, norms, (indices, data) = joiner.result()
+    return Rows(offsets(counts), indices, data, norms, joiner.steps)
 
 
 def concatenate(parts: list[Deposits]) -> Deposits:
     """Join the deposits of consecutive blocks of start nodes."""
     return Deposits(
-        _offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
+        offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
         np.concatenate([part.nodes for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.loads for part in parts]),
+        join_heads([part.head for part in parts]),
     )
 
 
@@ -159,6 +186,8 @@ class Piece(NamedTuple):
     norms: NDArray[np.float64]
     n: int
     arrays: list[NDArray[Any]]
+    steps: int
+    head: Head
 
 
 class Pool:
@@ -181,18 +210,27 @@ class Pool:
         self._spare.put(arrays)
 
 
-def _walk(
-    request: Request, factors: NDArray[np.float64], starts: NDArray[np.int64], pool: Pool
-) -> tuple[NDArray[np.int32], int, list[NDArray[Any]]]:
-    """Walk one task: (length of each walk, number of deposits, arrays that hold nodes, loads, …)."""
+class Walked(NamedTuple):
+    """One task: the steps of each walk, the number of deposits, arrays of nodes, loads, …, and the heads."""
+
+    lengths: NDArray[np.int32]
+    n: int
+    arrays: list[NDArray[Any]]
+    head: Head
+
+
+def walk(request: Request, factors: NDArray[np.float64], starts: NDArray[np.int64], pool: Pool) -> Walked:
+    """Walk one task."""
     from walkernel.walks import _loops
 
     k0, k1 = key_words(request.seed)
-    key = _loops.Key(np.uint64(request.stream), k0, k1)
-    coupling = _loops.Coupling(*request.coupling)
+    key = _state.Key(np.uint64(request.stream), k0, k1)
+    coupling = _state.Coupling(*request.coupling)
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
-    law = (request.thresholds, request.guide, factors)
+    head, front = request.heads(starts)
+    walkers = _state.make_walkers(block * request.n_walks)
+    law = (request.thresholds, request.guide, factors, front, walkers)
     size = request.expected_deposits(lengths.size)
     while True:
         arrays = pool.take(size)
@@ -200,7 +238,7 @@ def _walk(
             starts, block, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
         )
         if done == starts.size:
-            return lengths, n, arrays
+            return Walked(lengths, n, arrays, head)
         size = 2 * arrays[0].size
 
 
@@ -216,7 +254,8 @@ class Joiner:
         self.whole = [np.empty(capacity, dtype=t) for t in pool.types]
         self.counts: list[NDArray[np.int64]] = []
         self.norms: list[NDArray[np.float64]] = []
-        self.filled = 0
+        self.heads: list[Head] = []
+        self.filled = self.steps = 0
         self._lock = threading.Lock()
         self._early: dict[int, Piece] = {}
         self._late: list[tuple[int, Piece]] = []
@@ -232,11 +271,13 @@ class Joiner:
                 self.filled += following.n
                 self.counts.append(following.counts)
                 self.norms.append(following.norms)
+                self.heads.append(following.head)
+                self.steps += following.steps
         for place, following in ready:
             if place + following.n > self.capacity:
                 self._late.append((place, following))
                 continue
-            _copy(following, self.whole, place)
+            _copy(following.n, following.arrays, self.whole, place)
             self.pool.give_back(following.arrays)
 
     def result(self) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[Any]]]:
@@ -244,18 +285,18 @@ class Joiner:
         if self._late:
             kept = min(place for place, _ in self._late)
             larger = [np.empty(self.filled, dtype=t) for t in self.pool.types]
-            _copy(Piece(NO_COUNTS, NO_NORMS, kept, self.whole), larger, 0)
+            _copy(kept, self.whole, larger, 0)
             for place, piece in self._late:
-                _copy(piece, larger, place)
+                _copy(piece.n, piece.arrays, larger, place)
             self.whole = larger
         for array in self.whole:
             array.resize(self.filled, refcheck=False)
         return np.concatenate(self.counts), np.concatenate(self.norms), self.whole
 
 
-def _copy(piece: Piece, targets: list[NDArray[Any]], place: int) -> None:
-    for target, source in zip(targets, piece.arrays, strict=True):
-        target[place : place + piece.n] = source[: piece.n]
+def _copy(n: int, sources: list[NDArray[Any]], targets: list[NDArray[Any]], place: int) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target[place : place + n] = source[:n]
 
 
 def _gather(
@@ -265,19 +306,22 @@ def _gather(
     progress: Progress | None,
     work: Callable[[NDArray[np.int64], Pool], Piece],
     types: list[Any],
-) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[Any]]]:
-    """Run the tasks and join their pieces: (counts, norms, arrays)."""
+) -> Joiner:
+    """Run the tasks and join their pieces."""
     walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
     size = max(1, walks // request.n_walks)
     parts = [starts[i : i + size] for i in range(0, starts.size, size)]
     capacity = request.expected_deposits(starts.size * request.n_walks) if len(parts) > 1 else 0
+    if request.head and len(parts) > 1:
+        probe = starts[:: max(1, starts.size // FEW_STARTS)]
+        capacity += int(1.2 * starts.size / probe.size * request.heads(probe)[0].nodes.size)
     joiner = Joiner(capacity, Pool(types))
     done = 0
     for number in _in_order(lambda i: joiner.add(i, work(parts[i], joiner.pool)), len(parts), n_threads):
         done += parts[number].size
         if progress is not None:
             progress(done, starts.size)
-    return joiner.result()
+    return joiner
 
 
 def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterator[int]:
@@ -302,7 +346,3 @@ def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterat
         finally:
             for _, future in pending:
                 future.cancel()
-
-
-def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

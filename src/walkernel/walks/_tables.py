@@ -50,6 +50,22 @@ class WalkTable(NamedTuple):
     """Whether ``last`` is indexed by the degree of a node rather than by the node."""
 
 
+class Hops(NamedTuple):
+    """One hop along every edge e = (u, v) of M / scale.
+
+    M_uv / scale = leave[u] · values[e] · enter[v] and P_uv = weights[e] / totals[u]; empty arrays stand for
+    ones.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    leave: NDArray[np.float64]
+    enter: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
 class StepLaw(NamedTuple):
     """M and P on one pattern: M_uv = leave[u] · values[e] · enter[v], P ∝ weights (None: uniform)."""
 
@@ -104,6 +120,19 @@ def walk_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> W
     transpose = transpose and graph.directed
     key = ("walk_table", matrix, transition, transpose)
     return graph.derived(key, lambda: _build(step_law(graph, matrix, transition, transpose), matrix))
+
+
+def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> Hops:
+    """Return M, or Mᵀ, with its law of steps, to follow every edge; built once for each graph."""
+    transpose = transpose and graph.directed
+
+    def build() -> Hops:
+        law = step_law(graph, matrix, transition, transpose)
+        scale = walk_table(graph, matrix, transition, transpose).scale
+        values, weights = (NO_FLOATS if array is None else array for array in (law.values, law.weights))
+        return Hops(law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.row_totals())
+
+    return graph.derived(("hop_table", matrix, transition, transpose), build)
 
 
 def _build(law: StepLaw, matrix: str) -> WalkTable:

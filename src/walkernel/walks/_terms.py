@@ -29,41 +29,52 @@ def locate(
     nodes: Any,  # (deposits,)
     lengths: NDArray[np.int32],  # (deposits,)
     loads: NDArray[np.float64],  # (deposits,)
+    heads: NDArray[np.int64],  # (rows + 1,): the head of row i is at heads[i] : heads[i + 1]
+    head_nodes: Any,
+    head_lengths: NDArray[np.int32],
+    head_loads: NDArray[np.float64],
     counts: NDArray[np.int64],  # (rows,), filled: features of each row
-    indices: Any,  # (deposits,), filled: the distinct nodes of row i from starts[i] on, by first visit
+    indices: Any,  # filled: the distinct nodes of row i from starts[i] + heads[i] on, by first visit
     places: Any,  # (terms,), filled: which of them a term goes to
     term_lengths: Any,  # (terms,), filled
     term_loads: NDArray[np.float64],  # (terms,), filled
 ) -> None:
-    """Make the terms of the rows first … last − 1, of which a row has n_walks − 1 less than deposits.
+    """Make the terms of the rows first … last − 1: a row has n_walks − 1 less than deposits, and its head's.
 
     Nodes are looked up in a hash table that is never emptied: a slot holds the row it was last used in and
     its place in that row.
     """
     slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
     for row in range(first, last):
-        begin = starts[row]
-        if 4 * (starts[row + 1] - begin) > slots.size:
+        begin, loose = starts[row], starts[row] + heads[row]
+        if 4 * (starts[row + 1] + heads[row + 1] - loose) > slots.size:
             room = slots.size
-            while room < 4 * (starts[row + 1] - begin):
+            while room < 4 * (starts[row + 1] + heads[row + 1] - loose):
                 room *= 2
             slots = np.zeros(room, dtype=np.uint64)
         mine = np.uint64(row + 1) << TAG_BITS
         last_slot = np.uint64(slots.size - 1)
-        term, n = begin - row * (n_walks - 1), 0
-        for q in range(begin, starts[row + 1]):
-            if lengths[q] == 0 and q > begin:
-                continue
-            slot = ((np.uint64(nodes[q]) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
-            while slots[slot] >= mine and indices[begin + np.int64(slots[slot] - mine)] != nodes[q]:
+        term, n = loose - row * (n_walks - 1), 0
+        for q in range(begin, starts[row + 1] + heads[row + 1] - heads[row]):
+            in_head = q >= starts[row + 1]
+            if in_head:
+                h = heads[row] + q - starts[row + 1]
+                node, length, load = np.int64(head_nodes[h]), head_lengths[h], head_loads[h] * n_walks
+            else:
+                node, length, load = np.int64(nodes[q]), lengths[q], loads[q]
+                if length == 0:
+                    if q > begin:
+                        continue
+                    load *= n_walks
+            slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
+            while slots[slot] >= mine and indices[loose + np.int64(slots[slot] - mine)] != node:
                 slot = (slot + ONE) & last_slot
             if slots[slot] < mine:
                 slots[slot] = mine + np.uint64(n)
-                indices[begin + n] = nodes[q]
+                indices[loose + n] = node
                 n += 1
             places[term] = np.int64(slots[slot] - mine)
-            term_lengths[term] = lengths[q]
-            term_loads[term] = loads[q] if q > begin else loads[q] * n_walks
+            term_lengths[term], term_loads[term] = length, load
             term += 1
         counts[row] = n
 

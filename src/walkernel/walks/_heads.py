@@ -1,0 +1,99 @@
+"""Heads of tasks and of records as plain arrays; ``_follow`` has the loops and the mathematics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.walks._state import Front
+from walkernel.walks._tables import Hops
+
+if TYPE_CHECKING:
+    from walkernel.walks._follow import Room
+
+FIRST_ROOM = 64.0
+"""Entries of a head that are reserved at first."""
+
+
+class HeadRoom:
+    """How many entries heads had so far on average, so that a task need not begin twice."""
+
+    def __init__(self) -> None:
+        self.entries = FIRST_ROOM
+
+
+class Head(NamedTuple):
+    """The exact heads of some start nodes: that of the i-th one is at ``indptr[i]:indptr[i + 1]``.
+
+    ``loads`` are entries of Mˡ with their length l ≥ 1; ``edges`` counts those followed from each start node.
+    """
+
+    indptr: NDArray[np.int64]
+    nodes: NDArray[np.signedinteger[Any]]
+    lengths: NDArray[np.int32]
+    loads: NDArray[np.float64]
+    edges: NDArray[np.int64]
+
+    def repeated(self, times: int) -> Head:
+        """Return the heads with each start node's as often, one after the other."""
+        counts = np.diff(self.indptr)
+        starts = np.repeat(self.indptr[:-1], times)
+        indptr = offsets(np.repeat(counts, times))
+        where = np.repeat(starts - indptr[:-1], np.repeat(counts, times)) + np.arange(indptr[-1])
+        parts = (self.nodes[where], self.lengths[where], self.loads[where])
+        return Head(indptr, *parts, np.repeat(self.edges, times))
+
+
+def join_heads(parts: list[Head]) -> Head:
+    """Join the heads of consecutive blocks of start nodes."""
+    counts = np.concatenate([np.diff(part.indptr) for part in parts])
+    return Head(
+        offsets(counts),
+        *(np.concatenate(arrays) for arrays in zip(*(part[1:] for part in parts), strict=True)),
+    )
+
+
+def no_heads(n: int, dtype: Any) -> Head:
+    """Return the heads of n start nodes without any hop."""
+    zeros = np.zeros(n + 1, dtype=np.int64)
+    return Head(zeros, np.empty(0, dtype), np.empty(0, np.int32), np.empty(0), zeros[1:].copy())
+
+
+def follow_heads(
+    hops: Hops | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
+) -> tuple[Head, Front]:
+    """Return the heads of some start nodes and the fronts where their walks begin."""
+    if hops is None:
+        none = no_heads(starts.size, dtype)
+        return none, Front(0, none.indptr, none.nodes, np.empty(0, dtype=np.uint64), none.loads)
+    from walkernel.walks import _follow
+
+    counts = np.empty((starts.size, depth), dtype=np.int64)
+    edges = np.empty(starts.size, dtype=np.int64)
+    done, n, size = 0, 0, int(reserved.entries * starts.size)
+    while done < starts.size:
+        room = _room(size, dtype)
+        done, n = _follow.expand(starts, hops, counts, edges, room)
+        size *= 2
+    reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
+    places = int(counts[:, -1].sum())
+    front = Front(
+        depth, offsets(counts[:, -1]), np.empty(places, dtype=dtype),
+        np.empty(places, dtype=np.uint64), np.empty(places),
+    )  # fmt: skip
+    _follow.cut_fronts(counts, hops.enter, room, *front[1:])
+    indptr = offsets(counts.sum(axis=1))
+    return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
+
+
+def _room(size: int, dtype: Any) -> Room:
+    from walkernel.walks._follow import Room
+
+    return Room(np.empty(size, dtype=dtype), np.empty(size, dtype=np.int32), np.empty(size), np.empty(size))
+
+
+def offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])

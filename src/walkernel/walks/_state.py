@@ -1,0 +1,56 @@
+"""What the compiled loops hand around: keys, couplings, fronts and the walkers of a block."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Front(NamedTuple):
+    """Where the heads of some start nodes end and walks begin; of depth 0, at the start nodes themselves."""
+
+    depth: int
+    ends: NDArray[np.int64]  # (starts + 1,): the front of start node i is at ends[i] : ends[i + 1]
+    nodes: Any  # (places,)
+    cuts: NDArray[np.uint64]  # (places,): a walk begins at the first place whose cut is above its draw
+    loads: NDArray[np.float64]  # (places,): what a walk from there carries
+
+
+class Key(NamedTuple):
+    """What the randomness of a sample depends on besides the start node."""
+
+    stream: np.uint64
+    k0: np.uint64
+    k1: np.uint64
+
+
+class Coupling(NamedTuple):
+    """Binary logarithms of how many walks share the draws of length, first step, later steps."""
+
+    length: int
+    first: int
+    later: int
+
+
+class Walkers(NamedTuple):
+    """State of the walkers of one block, (walkers,) each."""
+
+    lengths: NDArray[np.int32]  # in the order of start nodes and walks; all others longest walk first
+    here: NDArray[np.int64]
+    walk: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+    high: NDArray[np.uint64]
+    words: NDArray[np.uint64]
+    even: NDArray[np.uint64]
+    odd: NDArray[np.uint64]
+    load: NDArray[np.float64]
+    place: NDArray[np.int64]
+    origin: NDArray[np.int64]  # place in the order of start nodes and walks
+
+
+def make_walkers(count: int) -> Walkers:
+    """Return room for a block of walkers."""
+    types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
+    return Walkers._make([np.empty(count, dtype=t) for t in types])

@@ -1,0 +1,83 @@
+"""A record sorted for weighing: features for any f are one pass of additions over its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.walks._heads import offsets
+from walkernel.walks._sampling import NO_NORMS, Deposits, Rows
+
+FEW_DEPOSITS = 2**15
+"""Deposits below which one thread is faster."""
+
+
+class Terms(NamedTuple):
+    """Features as sums: those of a row are load · f(length) added up by place, for every f."""
+
+    indptr: NDArray[np.int64]  # (rows + 1,): features of row i are at indptr[i] : indptr[i + 1]
+    indices: NDArray[np.signedinteger[Any]]  # (features,): their columns
+    starts: NDArray[np.int64]  # (rows + 1,): terms of row i are at starts[i] : starts[i + 1]
+    places: NDArray[Any]  # (terms,): the feature of its row that a term goes to
+    lengths: NDArray[Any]  # (terms,)
+    loads: NDArray[np.float64]  # (terms,)
+
+    def weighted(self, f: NDArray[np.float64], rows: NDArray[np.int64], n_threads: int) -> Rows:
+        """Return Σ load · f(length) on each node of some rows."""
+        from walkernel.walks._terms import weigh
+
+        indptr = offsets(self.indptr[rows + 1] - self.indptr[rows])
+        indices, data = np.empty(indptr[-1], dtype=self.indices.dtype), np.empty(indptr[-1])
+
+        def work(first: int, last: int) -> None:
+            weigh(first, last, rows, *self, f, indptr, indices, data)
+
+        _over_threads(work, indptr, n_threads)
+        return Rows(indptr, indices, data, NO_NORMS, 0)
+
+
+def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
+    """Find where each deposit and each entry of a head goes."""
+    from walkernel.walks._terms import locate, move_together
+
+    n, head = record.indptr.size - 1, record.head
+    loose_starts = record.indptr + head.indptr
+    starts = loose_starts - np.arange(n + 1) * (n_walks - 1)
+    places = np.empty(starts[-1], dtype=_narrowest(np.diff(loose_starts)))
+    lengths = np.empty(starts[-1], dtype=_narrowest(record.lengths))
+    loads, loose = np.empty(starts[-1]), np.empty(loose_starts[-1], dtype=record.nodes.dtype)
+    counts = np.empty(n, dtype=np.int64)
+
+    def find(first: int, last: int) -> None:
+        locate(first, last, n_walks, *record[:4], *head[:4], counts, loose, places, lengths, loads)
+
+    _over_threads(find, loose_starts, n_threads)
+    indptr = offsets(counts)
+    indices = np.empty(indptr[-1], dtype=loose.dtype)
+
+    def close(first: int, last: int) -> None:
+        move_together(first, last, loose_starts, indptr, loose, indices)
+
+    _over_threads(close, loose_starts, n_threads)
+    return Terms(indptr, indices, starts, places, lengths, loads)
+
+
+def _narrowest(values: NDArray[Any]) -> Any:
+    """Return an integer type of two bytes, or four where some value needs it."""
+    return np.uint16 if values.max(initial=0) < 2**16 else np.int32
+
+
+def _over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
+    """Call ``work`` with ranges of rows that have about the same number of deposits, one for each thread."""
+    parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
+    edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)
+    edges[-1] = starts.size - 1
+    if parts == 1:
+        work(0, starts.size - 1)
+        return
+    with ThreadPoolExecutor(parts) as threads:
+        list(threads.map(work, edges[:-1], edges[1:]))
