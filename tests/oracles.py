@@ -57,9 +57,9 @@ def shared_draw(seed, stream, start, walk, slot, shares):
     if share == 0:
         return bits
     if slot == 1:
-        k = int(f"{k:04b}"[::-1], 2)
+        k = int(f"{k:0{share}b}"[::-1], 2)
     elif slot > 1:
-        k = k * (2 * (bits % 8) + 1) % 16
+        k = k * (2 * (bits % 8) + 1) % 2**share
     return (bits + k * 2 ** (64 - share)) % 2**64
 
 

@@ -27,6 +27,7 @@ SAMPLERS = {
     "first step": wk.CoupledWalks(LAW, lengths="independent", later_steps="independent"),
     "later steps": wk.CoupledWalks(LAW, lengths="independent", first_step="independent"),
     "coupled, uniform": wk.CoupledWalks(LAW, "uniform"),
+    "groups of 4": wk.CoupledWalks(LAW, group=4),
     "head": wk.CoupledWalks(LAW, head=1),
     "long head": wk.CoupledWalks(LAW, head=2),
     "head, free walks": wk.CoupledWalks(LAW, head=2, **FREE),
@@ -206,6 +207,7 @@ def test_laws_that_do_not_suit_are_said():
         ((0.5,), {"transition": "w"}, "transition must be one of"),
         ((0.5,), {"head": -1}, "head must be a whole number from 0 to 16"),
         ((0.5,), {"head": 1.5}, "head must be a whole number"),
+        ((0.5,), {"group": 12}, "group must be 16, 8, 4, 2 or 1"),
     ],
 )
 def test_bad_input(law, options, message):

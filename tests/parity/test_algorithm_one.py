@@ -45,6 +45,8 @@ COUPLINGS = [
     {"lengths": "independent"},
     {"first_step": "independent"},
     {"later_steps": "independent"},
+    {"group": 8},
+    {"group": 2},
     {"lengths": "independent", "first_step": "independent", "later_steps": "independent"},
 ]
 
@@ -101,7 +103,8 @@ def assert_same(walks, A, M, transition):
         found = split_walks(walks, start)
         assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]
         loads = [d[2] * walks.scale ** d[1] for walk in found for d in walk]
-        assert np.allclose(loads, [d[2] for walk in expected for d in walk], rtol=1e-12, atol=0)
+        tiny = 1e-14 if walks.sampler.head else 0  # where paths of a head cancel
+        assert np.allclose(loads, [d[2] for walk in expected for d in walk], rtol=1e-12, atol=tiny)
 
 
 def dangling():

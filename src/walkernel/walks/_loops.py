@@ -35,8 +35,8 @@ DEGREE = np.uint64(2**28 - 1)
 SIGN = np.uint64(31)
 NODE = np.uint64(0x7FFFFFFF)
 ONE, WORD = np.uint64(1), np.uint64(64)
-GROUP_SHIFT, LAST_OF_GROUP = np.uint64(60), np.uint64(15)
-THREE = np.uint64(3)
+LAST_OF_GROUP = np.uint64(15)
+THREE, FOUR = np.uint64(3), np.uint64(4)
 B0, B1, B2, B3 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 
 
@@ -59,18 +59,20 @@ def spread_lengths(n: int, shared: int, walkers: Walkers) -> None:
 
 
 @compiled
-def spread_steps(n: int, mixed: bool, walkers: Walkers, words: NDArray[np.uint64]) -> None:
-    """Move the draws of the 16 walkers of a group to distances of 1/16, modulo 2⁶⁴.
+def spread_steps(n: int, shared: int, mixed: bool, walkers: Walkers, words: NDArray[np.uint64]) -> None:
+    """Move the draws of the walkers that share one, up to 16, to equal distances, modulo 2⁶⁴.
 
     First steps stand in bit-reversed order, so that lengths and first steps together are a Hammersley set;
     later ones are mixed by an odd factor from the last three bits of the draw itself.
     """
-    k = walkers.walk[:n] & LAST_OF_GROUP
+    bits = np.uint64(shared)
+    k = walkers.walk[:n] & ((ONE << bits) - ONE)
     if mixed:
         k = k * (((words[:n] << ONE) | ONE) & LAST_OF_GROUP)
     else:
         k = ((k & B0) << THREE) | ((k & B1) << ONE) | ((k & B2) >> ONE) | ((k & B3) >> THREE)
-    words[:n] += k << GROUP_SHIFT
+        k >>= FOUR - bits
+    words[:n] += k << (WORD - bits)
 
 
 @compiled
@@ -113,7 +115,7 @@ def draw_lengths(
         fill_words(0, count, coupling.first, walkers, key)
         walkers.even[:count] = walkers.words[:count]
     if coupling.first > 0:
-        spread_steps(count, False, walkers, walkers.odd)
+        spread_steps(count, coupling.first, False, walkers, walkers.odd)
     total = np.int64(0)
     for i in range(starts.size):
         if front.depth > 0:
@@ -332,8 +334,8 @@ def walk_block(
         if slot % 2 == 0:
             fill_words(slot // 2, n, coupling.later, walkers, key)
             if coupling.later > 0:
-                spread_steps(n, True, walkers, walkers.even)
-                spread_steps(n, True, walkers, walkers.odd)
+                spread_steps(n, coupling.later, True, walkers, walkers.even)
+                spread_steps(n, coupling.later, True, walkers, walkers.odd)
         words = walkers.words if slot == 1 else walkers.odd if slot % 2 else walkers.even
         if not table.is_plain:
             step_and_deposit(n, step, factor, slot == 1, walkers, words, table, nodes, values)

@@ -6,7 +6,7 @@ array of 64-bit thresholds: the walk makes its k-th step if the walk's 64-bit dr
 length k is divided by it. S is computed from the quantised thresholds, so it is the law that is really
 walked.
 
-A coupling lets the walks of a group share a draw, to which each adds another multiple of 1/16 (modulo 1).
+A coupling lets the n walks of a group share a draw, to which each adds another multiple of 1/n (modulo 1).
 Every draw of every walk stays uniform, and independent of the walk's other draws: single walks have the law
 they would have alone, and means over walks stay unbiased.
 
@@ -30,11 +30,11 @@ from walkernel._checks import one_of, real_array, real_number, refuse, whole_num
 SAMPLERS = "Use IndependentWalks or CoupledWalks."
 TRANSITIONS = ("weights", "uniform")
 SMALLEST_P_HALT = 1e-6
-GROUP = 16
+GROUPS = (16, 8, 4, 2, 1)
 LONGEST_LAW = 2**16
 LONGEST_HEAD = 16
-SHARES = {"independent": 0, "antithetic": 1, "systematic": 4}
-"""Binary logarithm of how many consecutive walks share a draw."""
+LENGTHS = ("independent", "antithetic", "systematic")
+STEPS = ("independent", "systematic")
 
 
 class Coupling(NamedTuple):
@@ -145,7 +145,7 @@ class IndependentWalks(Sampler):
 
 @dataclass(frozen=True, repr=False)
 class CoupledWalks(Sampler):
-    """Walks of any length law, in independent groups of 16 whose draws are spread evenly.
+    """Walks of any length law, in independent groups whose draws are spread evenly.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ class CoupledWalks(Sampler):
     transition : {"weights", "uniform"}
         As for ``IndependentWalks``.
     lengths : {"systematic", "antithetic", "independent"}
-        Whether 16 walks share the draw of their lengths, at distances of 1/16; or two, at a distance of 1/2
-        (Reid, Choromanski, Weller 2023, quasi-Monte Carlo graph random features); or none.
+        Whether the walks of a group share the draw of their lengths, at equal distances; or two of them, at a
+        distance of 1/2 (Reid, Choromanski, Weller 2023, quasi-Monte Carlo graph random features); or none.
     first_step, later_steps : {"systematic", "independent"}
         The same for the neighbour that the first step and the further steps go to. Walks of a group that
         stand on the same node then tend to different neighbours (after Reid et al. 2024, repelling random
@@ -165,6 +165,8 @@ class CoupledWalks(Sampler):
     head : int
         Hops that are exact: all paths of up to so many edges are followed, at the cost of the edges they
         touch, and walks begin where they end.
+    group : {16, 8, 4, 2, 1}
+        Walks of a group; of one walk, nothing is shared. Debiasing needs two groups, good error bars 16.
 
     Examples
     --------
@@ -180,6 +182,7 @@ class CoupledWalks(Sampler):
     first_step: str = "systematic"
     later_steps: str = "systematic"
     head: int = 0
+    group: int = 16
 
     def __post_init__(self) -> None:
         owner = "CoupledWalks"
@@ -191,15 +194,18 @@ class CoupledWalks(Sampler):
             refuse(owner, "law", rule, law)
         object.__setattr__(self, "law", tuple(values.tolist()))
         one_of(owner, "transition", self.transition, TRANSITIONS)
-        one_of(owner, "lengths", self.lengths, SHARES)
+        one_of(owner, "lengths", self.lengths, LENGTHS)
         for name in ("first_step", "later_steps"):
-            one_of(owner, name, getattr(self, name), ("systematic", "independent"))
+            one_of(owner, name, getattr(self, name), STEPS)
+        if whole_number(owner, "group", self.group, 1) not in GROUPS:
+            refuse(owner, "group", "16, 8, 4, 2 or 1", self.group)
         whole_number(owner, "head", self.head, 0, LONGEST_HEAD)
 
     def __repr__(self) -> str:
         """Show the mean length instead of the law, and what is not the default."""
         shown = [f"{self.mean_steps:.3g} steps on average"]
         shown += [f"head={self.head}"] if self.head else []
+        shown += [f"group={self.group}"] if self.group != 16 else []
         shown += [f"transition={self.transition!r}"] if self.transition != "weights" else []
         names = ("lengths", "first_step", "later_steps")
         shown += [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != "systematic"]
@@ -215,7 +221,8 @@ class CoupledWalks(Sampler):
     @property
     def coupling(self) -> Coupling:
         """How many walks share their draws."""
-        return Coupling(SHARES[self.lengths], SHARES[self.first_step], SHARES[self.later_steps])
+        shares = {"independent": 0, "antithetic": 1, "systematic": self.group.bit_length() - 1}
+        return Coupling(shares[self.lengths], shares[self.first_step], shares[self.later_steps])
 
 
 def survival_of(thresholds: NDArray[np.uint64], head: int) -> NDArray[np.float64]:
