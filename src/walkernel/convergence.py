@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -123,16 +124,23 @@ class Modulated(NamedTuple):
     kernel: Kernel
     pair: str
     directions: tuple[bool, ...]
+    stitches: int = 1
 
     @property
     def name(self) -> str:
         """What a warning calls it."""
-        return f"The {self.pair} pair of {self.kernel}"
+        stitched = f", stitched from {self.stitches} factors," if self.stitches > 1 else ""
+        return f"The {self.pair} pair of {self.kernel}{stitched}"
+
+    @property
+    def root(self) -> str:
+        """What Σ f_l zˡ is to a symmetric pair."""
+        return "√K" if self.stitches == 1 else f"K^(1/{2 * self.stitches})"
 
     @property
     def radius(self) -> float:
         """Radius of convergence of Σ f_l zˡ."""
-        return self.kernel.radius if self.pair == "lazy" else self.kernel.power_radius(0.5)
+        return self.kernel.radius if self.pair == "lazy" else self.kernel.power_radius(0.5 / self.stitches)
 
     def growth(self, transition: str) -> float:
         """Return an upper bound on ρ(Q₀)."""
@@ -148,12 +156,24 @@ class Modulated(NamedTuple):
         """Return |f_l| ρ(Q₀)^(l/2) for l up to where at most ``rest`` of the sum is left."""
         root = math.sqrt(self.growth(transition) or 1.0)
         scaled = self.kernel if root == 1.0 else self.kernel.scaled(root)
-        n = 128
+        n, lazy = 128, self.pair == "lazy"
         while True:
-            sizes = np.abs(scaled.coefficients(n) if self.pair == "lazy" else scaled.modulation(n))
+            sizes = np.abs(scaled.coefficients(n) if lazy else scaled.modulation(n, stitches=self.stitches))
             if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= rest * sizes.sum()):
                 return sizes
             n *= 2
+
+
+@dataclass(frozen=True)
+class Root:
+    """The sequence f = α^{*1/(2l)} that a factor of l stitched ones weights its walks with."""
+
+    kernel: Kernel
+    stitches: int = 1
+
+    def modulated(self, graph: Graph, directions: tuple[bool, ...]) -> Modulated:
+        """Return it as that of walks on a graph."""
+        return Modulated(graph, self.kernel, "symmetric", directions, self.stitches)
 
 
 def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count, whole_number
 from walkernel._files import atomic_write
-from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel.convergence import Root, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import (
@@ -55,7 +55,7 @@ class Coefficients:
     kernel: Kernel
 
 
-Modulation = Kernel | Coefficients | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
+Modulation = Kernel | Coefficients | Root | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,11 +311,12 @@ def modulation_values(
     They are given for the loads of the walk table, which are those of M / scale: f(k) · scaleᵏ.
     """
     scale = walk_table(graph, matrix, sampler.transition, transpose).scale
-    if isinstance(kernel_or_f, Kernel):
-        check_matrix("features", kernel_or_f, matrix)
-        check_convergence(graph, kernel_or_f)
-        f = scaled_sequence(kernel_or_f, scale).modulation(length)
-        warn_of_infinite_variance(Modulated(graph, kernel_or_f, "symmetric", (transpose,)), sampler)
+    root = Root(kernel_or_f) if isinstance(kernel_or_f, Kernel) else kernel_or_f
+    if isinstance(root, Root):
+        check_matrix("features", root.kernel, matrix)
+        check_convergence(graph, root.kernel)
+        f = scaled_sequence(root.kernel, scale).modulation(length, stitches=root.stitches)
+        warn_of_infinite_variance(root.modulated(graph, (transpose,)), sampler)
         return f
     if isinstance(kernel_or_f, Coefficients):
         check_matrix("features", kernel_or_f.kernel, matrix)

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import InfiniteVarianceWarning, instance, refuse
+from walkernel._checks import InfiniteVarianceWarning, instance, refuse, whole_number
 from walkernel.convergence import (
     Modulated,
     check_convergence,
@@ -27,6 +27,8 @@ LADDER = 0.1 * 0.5 ** np.arange(7)
 
 SMALLEST_USEFUL_P_HALT = 0.01
 """Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
+
+MOST_STITCHES = 16
 
 DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
 """Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
@@ -55,7 +57,7 @@ def choose_sampler(graph: Graph, *kernels: Kernel) -> Sampler:
     return suited_sampler(_sequences("choose_sampler", graph, kernels))
 
 
-def matched_law(graph: Graph, *kernels: Kernel) -> NDArray[np.float64]:
+def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np.float64]:
     """Return the length law S(1), S(2), … that suits the widest of some kernels on a graph.
 
     Walks are as long as the kernels' modulation functions say, so that hardly a step is wasted.
@@ -66,6 +68,8 @@ def matched_law(graph: Graph, *kernels: Kernel) -> NDArray[np.float64]:
         The graph.
     *kernels : Kernel
         The kernels, all of the same matrix.
+    stitches : int
+        The number of factors that ``estimate_kernel`` is to stitch: walks for a root of the kernels.
 
     Examples
     --------
@@ -74,11 +78,12 @@ def matched_law(graph: Graph, *kernels: Kernel) -> NDArray[np.float64]:
     >>> wk.matched_law(graph, wk.Diffusion(1.0))[:3].round(3)
     array([1.   , 0.163, 0.014])
     """
-    sequences = _sequences("matched_law", graph, kernels)
+    stitches = whole_number("matched_law", "stitches", stitches, 1, MOST_STITCHES)
+    sequences = _sequences("matched_law", graph, kernels, stitches)
     return matched_survival(*(sequence.sizes("weights", rest=2.0**-64) for sequence in sequences))[1:]
 
 
-def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...]) -> list[Modulated]:
+def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...], stitches: int = 1) -> list[Modulated]:
     """Check kernels that are to share their walks, and return their modulation functions."""
     instance(owner, "graph", graph, Graph)
     if not kernels:
@@ -88,12 +93,18 @@ def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...]) -> list[Mo
         if kernel.matrix != kernels[0].matrix:
             refuse(owner, "kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
         check_convergence(graph, kernel)
-    return [_widest(graph, kernel) for kernel in kernels]
+    return [_widest(graph, kernel, stitches) for kernel in kernels]
 
 
-def _widest(graph: Graph, kernel: Kernel) -> Modulated:
-    """Return the sequence of the symmetric pair, the wider one, if there is one; else of the lazy pair."""
-    symmetric = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"])
+def _widest(graph: Graph, kernel: Kernel, stitches: int) -> Modulated:
+    """Return the sequence of the symmetric pair, the wider one, if there is one; else of the lazy pair.
+
+    Only the symmetric pair can be stitched.
+    """
+    symmetric = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"], stitches)
+    if stitches > 1:
+        kernel.modulation(1)
+        return symmetric
     if kernel.has_root() and symmetric.largest_p_halt() > 0:
         return symmetric
     return Modulated(graph, kernel, "lazy", DIRECTIONS["lazy"])
@@ -123,7 +134,9 @@ def _costs(modulated: Modulated) -> NDArray[np.float64]:
     return np.where(safe, cost, np.inf)
 
 
-def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None) -> tuple[str, str]:
+def choose_pair(
+    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, stitches: int = 1
+) -> tuple[str, str]:
     """Return the pair and, where "auto" could not take the symmetric one, the reason."""
     if pair == "symmetric":
         kernel.modulation(1)
@@ -135,21 +148,27 @@ def choose_pair(graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None
         SMALLEST_USEFUL_P_HALT if sampler is None else -np.inf if sampler.ratio == 0 else 1 - sampler.ratio
     )
     transition = "weights" if sampler is None else sampler.transition
-    symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p]) for p in ("symmetric", "lazy"))
+    symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p], stitches) for p in ("symmetric", "lazy"))
     if symmetric.largest_p_halt(transition) > needed:
         return "symmetric", ""
     radius = symmetric.radius
     converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
     if converges and lazy.largest_p_halt(transition) <= needed:
         return "symmetric", ""
-    return "lazy", f"the symmetric pair has infinite variance: √K is singular at distance {radius:.3g} from 0"
+    where = f"{symmetric.root} is singular at distance {radius:.3g} from 0"
+    return "lazy", f"the symmetric pair has infinite variance: {where}"
 
 
 def checked_sampler(
-    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, n_walks: int | None = None
+    graph: Graph,
+    kernel: Kernel,
+    pair: str,
+    sampler: Sampler | None,
+    n_walks: int | None = None,
+    stitches: int = 1,
 ) -> Sampler:
     """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
-    modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair])
+    modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
     radius = modulated.radius
     if (
         pair == "symmetric"
@@ -157,7 +176,7 @@ def checked_sampler(
         and radius <= spectral_radius(graph, kernel.matrix, below=radius)
     ):
         warnings.warn(
-            f"The symmetric pair of {kernel} does not converge on this graph: √K is singular at distance "
+            f"{modulated.name} does not converge on this graph: {modulated.root} is singular at distance "
             f"{radius:.3g} from 0. Use the lazy pair, or another kernel.",
             InfiniteVarianceWarning,
             stacklevel=4,

@@ -1,4 +1,4 @@
-"""One suite over all engines: walk (each pair and ensemble), lazy, polynomial; on labels, ids and subsets."""
+"""One suite over all engines: walk (each pair and ensemble), lazy, stitched, polynomial; on labels, ids."""
 
 import numpy as np
 import pytest
@@ -27,6 +27,10 @@ ENGINES = {
     "debiased": lambda g, **k: wk.estimate_kernel(g, KERNEL, 64, ensembles="debiased", **k),
     "shared": lambda g, **k: wk.estimate_kernel(g, KERNEL, 64, ensembles="shared", **k),
     "lazy": lambda g, **k: wk.estimate_kernel(g, KERNEL, 64, pair="lazy", **k),
+    "stitched": lambda g: wk.estimate_kernel(g, KERNEL, 64, stitches=3),
+    "stitched independent": lambda g: wk.estimate_kernel(g, KERNEL, 64, stitches=2, ensembles="independent"),
+    "stitched shared": lambda g: wk.estimate_kernel(g, KERNEL, 64, stitches=3, ensembles="shared"),
+    "stitched directed": lambda g: wk.estimate_kernel(labelled(directed=True), KERNEL, 64, stitches=2),
     "polynomial": lambda g: wk.polynomial_operator(g, KERNEL),
     "directed": lambda g, **k: wk.estimate_kernel(labelled(directed=True), KERNEL, 64, **k),
     "directed polynomial": lambda g: wk.polynomial_operator(labelled(directed=True), KERNEL),

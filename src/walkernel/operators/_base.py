@@ -228,6 +228,20 @@ class KernelOperator(LinearOperator):
         return positions
 
 
+def entries_by_rows(
+    operator: KernelOperator, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return entries at flat arrays of positions from whole rows, some at a time."""
+    needed, where = np.unique(rows, return_inverse=True)
+    result = np.empty(rows.size)
+    size = max(1, ROWS_AT_ONCE // operator.shape[1])
+    for first in range(0, needed.size, size):
+        inside = (where >= first) & (where < first + size)
+        block = operator._rows(needed[first : first + size])
+        result[inside] = block[where[inside] - first, columns[inside]]
+    return result
+
+
 def keep_best(
     candidates: NDArray[np.int64],
     scores: NDArray[np.float64],

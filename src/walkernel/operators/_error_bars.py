@@ -20,8 +20,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from walkernel._checks import real_number
-from walkernel.features import Coefficients
+from walkernel._checks import real_number, refuse
+from walkernel.convergence import Root
+from walkernel.features import Coefficients, Walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.sampling import sample_walks
@@ -67,6 +68,8 @@ class Origin(NamedTuple):
     n_walks: int
     sampler: Sampler
     seed: int
+    stitches: int = 1
+    stream: int = 0
 
     @property
     def n_groups(self) -> int:
@@ -76,15 +79,31 @@ class Origin(NamedTuple):
         divisors = [d for d in range(1, whole + 1) if whole % d == 0]
         return next((d for d in divisors if d >= FEWEST_GROUPS), divisors[-1])
 
+    @property
+    def sequence(self) -> Coefficients | Root:
+        """What the walks are weighted with."""
+        return Coefficients(self.kernel) if self.pair == "lazy" else Root(self.kernel, self.stitches)
+
+    def walks(self, ids: NDArray[np.int64], side: int) -> Walks:
+        """Return the walks of each node, group by group."""
+        side = side if self.ensembles == "independent" else 0
+        walks = sample_walks(
+            self.graph, self.n_walks, sampler=self.sampler, seed=self.seed, stream=self.stream + side,
+            nodes=self.graph.names(ids), matrix=self.kernel.matrix, transpose=bool(side),
+        )  # fmt: skip
+        return walks.in_groups(self.n_groups)
+
     def features(self, ids: NDArray[np.int64], side: int) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each node, (len(ids) · n_groups, n_nodes)."""
-        stream = side if self.ensembles == "independent" else 0
-        walks = sample_walks(
-            self.graph, self.n_walks, sampler=self.sampler, seed=self.seed, stream=stream,
-            nodes=self.graph.names(ids), matrix=self.kernel.matrix, transpose=bool(stream),
-        )  # fmt: skip
-        sequence = Coefficients(self.kernel) if self.pair == "lazy" else self.kernel
-        return walks.in_groups(self.n_groups).features(sequence)
+        return self.walks(ids, side).features(self.sequence)
+
+
+def enough_groups(origin: Origin) -> int:
+    """Return the number of groups, or refuse fewer than two."""
+    if origin.n_groups < 2:
+        remedy = "Use more walks, or a multiple of the sampler's group."
+        refuse("estimate", "n_walks", "enough for two groups of walks", origin.n_walks, remedy)
+    return origin.n_groups
 
 
 def entry_errors(origin: Origin, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:

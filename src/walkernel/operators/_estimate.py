@@ -3,6 +3,7 @@
 * Pair: f₁ * f₂ = α. "symmetric" has f₁ = f₂; "lazy" has f₁ = α, f₂ = δ₀.
 * Ensembles (of a symmetric pair): "independent" walks for the two sides; "shared" ones, positive
   semidefinite with a diagonal biased upward; "debiased", shared with the bias subtracted.
+* Stitches: K̂ is a product of l estimates of K^(1/l), each from walks of its own (``_stitched``).
 * Directions: E[Φ₁Φ₂ᵀ] = Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only. In a directed graph the right-hand
   side walks Mᵀ, so that it takes walks of its own.
 """
@@ -17,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import (
+    Described,
     instance,
     one_of,
     progress_callback,
@@ -32,8 +34,9 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
-from walkernel.operators._walk import FeatureOperator, LazyOperator, keep_reached
-from walkernel.planning import checked_sampler, choose_pair
+from walkernel.operators._stitched import StitchedOperator
+from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
+from walkernel.planning import MOST_STITCHES, checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS, feature_rows
 from walkernel.walks import SAMPLERS, Sampler
 
@@ -47,6 +50,7 @@ class _Plan(NamedTuple):
     sampler: Sampler
     seed: int
     note: str
+    stitches: int
 
 
 def estimate_kernel(
@@ -59,6 +63,7 @@ def estimate_kernel(
     nodes: Any = None,
     pair: str = "auto",
     ensembles: str | None = None,
+    stitches: int | None = None,
     budget: float | None = None,
     n_threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -72,7 +77,7 @@ def estimate_kernel(
     kernel : Kernel
         The kernel; its series must converge on the graph.
     n_walks : int, optional
-        Walks from each node, for each side that walks. 128 if neither it nor ``budget`` is given.
+        Walks from each node, for each side and factor that walks. 128 if neither it nor ``budget`` is given.
     sampler : Sampler, optional
         How walks are drawn; if not given, p_halt = 0.1, or less where the kernel needs longer walks
         for a finite variance.
@@ -84,12 +89,15 @@ def estimate_kernel(
         "auto" takes the symmetric pair unless it has no finite variance; ``K.pair`` and ``repr`` tell.
     ensembles : {None, "independent", "shared", "debiased"}
         None: debiased if the matrix is symmetric and n_walks ≥ 2, else independent.
+    stitches : int, optional
+        Number of factors that K̂ is the product of, each an estimate of a root of K from short walks of its
+        own: less error for the same steps if K is wide, in a product over the whole graph. 1 if not given.
     budget : float, optional
-        Total number of steps to walk, instead of ``n_walks``.
+        Total number of steps to walk, by all sides and factors, instead of ``n_walks``.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
-        Called with (nodes done, nodes in all) after each block of nodes, for each side.
+        Called with (nodes done, nodes in all) after each block of nodes, for each side and factor.
 
     Returns
     -------
@@ -114,68 +122,67 @@ def estimate_kernel(
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
-    chosen, note = choose_pair(graph, kernel, pair, sampler)
-    used = checked_sampler(graph, kernel, chosen, sampler)
-    steps = ids.size * used.mean_steps
+    factors = 1 if stitches is None else whole_number(owner, "stitches", stitches, 1, MOST_STITCHES)
+    chosen, note = choose_pair(graph, kernel, pair, sampler, factors)
+    _check_stitches(factors, nodes, chosen, note)
+    used = checked_sampler(graph, kernel, chosen, sampler, stitches=factors)
+    steps = factors * ids.size * used.mean_steps
     two_sided = chosen == "symmetric" and (ensembles == "independent" or graph.directed)
     count = _count_walks(n_walks, budget, steps * (2 if two_sided else 1))
     combined = _choose_ensembles(graph, chosen, ensembles, count, used.coupling.group)
     if budget is not None and chosen == "symmetric" and combined == "independent" and not two_sided:
         count = _count_walks(n_walks, budget, 2 * steps)
     key = check_seed(owner, seed)
-    plan = _Plan(chosen, combined, count, used, key, note)
+    plan = _Plan(chosen, combined, count, used, key, note, factors)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
 
     longest = used.longest + 1
 
-    def sample(side: int, sequence: str, with_norms: bool) -> Any:
-        sampling = Sampling(graph, ids, count, used, key, side, kernel.matrix, bool(side))
+    def sample(stream: int, sequence: str, with_norms: bool) -> Any:
+        sampling = Sampling(graph, ids, count, used, key, stream, kernel.matrix, bool(stream % 2))
         scaled = scaled_sequence(kernel, sampling.table().scale)
-        f = scaled.coefficients(longest) if sequence == "coefficients" else scaled.modulation(longest)
+        lazy = sequence == "coefficients"
+        f = scaled.coefficients(longest) if lazy else scaled.modulation(longest, stitches=factors)
         return feature_rows(sampling, f, threads, report, with_norms=with_norms)
 
-    return _build(graph, kernel, ids, plan, sample)
+    built = [_build(graph, kernel, ids, plan, sample, 2 * i) for i in range(factors)]
+    return built[0] if factors == 1 else StitchedOperator(graph, built)
+
+
+def _check_stitches(stitches: int, nodes: Any, pair: str, note: str) -> None:
+    """Refuse to stitch what has no symmetric pair, and a part of the graph."""
+    owner, received = "estimate_kernel", Described(f"stitches={stitches}")
+    if stitches > 1 and pair == "lazy":
+        reason = f" ({note})" if note else ""
+        refuse(owner, "stitches", f"1 with the lazy pair{reason}", stitches,
+               "Only the symmetric pair can be stitched.")  # fmt: skip
+    if stitches > 1 and nodes is not None:
+        remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
+        refuse(owner, "nodes", "None with more than one stitch", received, remedy)
 
 
 def _build(
-    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, sample: Callable[..., Any]
-) -> KernelOperator:
-    """Sample the sides that the plan needs and join them; side 1 walks against the edges."""
-    origin = Origin(graph, kernel, plan.pair, plan.ensembles, plan.n_walks, plan.sampler, plan.seed)
+    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, sample: Callable[..., Any], stream: int
+) -> FeatureOperator:
+    """Sample the sides that a factor needs and join them; odd streams walk against the edges."""
+    walked = (plan.n_walks, plan.sampler, plan.seed, plan.stitches, stream)
+    origin = Origin(graph, kernel, plan.pair, plan.ensembles, *walked)
     about: dict[str, Any] = {
         "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
     }  # fmt: skip
     part = ids.size < graph.n_nodes
     if plan.pair == "lazy":
-        sides = [sample(0, "coefficients", False).matrix, stay_at_home(ids, graph.n_nodes)]
+        sides = [sample(stream, "coefficients", False).matrix, stay_at_home(ids, graph.n_nodes)]
         reached, sides = keep_reached(*sides) if part else (None, sides)
         return LazyOperator(graph, ids, *sides, reached=reached, **about)
-    left, norms, _ = sample(0, "modulation", plan.ensembles == "debiased")
+    left, norms, _ = sample(stream, "modulation", plan.ensembles == "debiased")
     if plan.ensembles == "independent":
-        sides = [left, sample(1, "modulation", False).matrix]
+        sides = [left, sample(stream + 1, "modulation", False).matrix]
         return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
     left = keep_reached(left)[1][0] if part else left
     if plan.ensembles == "debiased":
-        about["correction"] = _diagonal_correction(plan, norms)
+        about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, norms)
     return FeatureOperator(graph, ids, left, left, **about)
-
-
-def _diagonal_correction(plan: _Plan, norms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over walks k, l of different groups.
-
-    With m walks in groups of n_g and a head H, φ_i = H + R, R = (1/m) Σ_g n_g R^(g). That mean, a
-    U-statistic, is ‖H‖² + 2 H·R + (m²‖R‖² − Σ_g n_g²‖R^(g)‖²) / (m² − Σ_g n_g²), and differs from ‖φ_i‖² in
-    the last term alone; ``norms`` are the two sums of squares over m².
-    """
-    groups, whole = norms.T
-    sizes = group_sizes(plan.n_walks, plan.sampler.coupling.group)
-    rest = np.sum((sizes / plan.n_walks) ** 2)
-    return np.asarray((rest * whole - groups) / (1 - rest))
-
-
-def group_sizes(n_walks: int, group: int) -> NDArray[np.int64]:
-    """Return the number of walks in each group: the last may have fewer."""
-    return np.diff(np.append(np.arange(0, n_walks, group), n_walks))
 
 
 def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:

@@ -20,7 +20,7 @@ from walkernel._checks import Described, instance, real_number, refuse
 from walkernel.convergence import adjacency_bound, check_convergence, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
+from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 
 MOST_TERMS = 2**16
 MOST_DIAGONAL = 2**34
@@ -78,7 +78,7 @@ class PolynomialOperator(KernelOperator):
         return result
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        needed, where = np.unique(rows, return_inverse=True)
+        needed = np.unique(rows)
         cost = needed.size * self.coefficients.size * (self.matrix.nnz + self.shape[0])
         if cost > MOST_DIAGONAL:
             refuse(
@@ -88,13 +88,7 @@ class PolynomialOperator(KernelOperator):
                 Described(f"{needed.size} rows of a graph of {self.shape[0]} nodes"),
                 "Use estimate_kernel, whose entries and diagonal cost only their own walks.",
             )
-        result = np.empty(rows.size)
-        size = max(1, ROWS_AT_ONCE // self.shape[1])
-        for first in range(0, needed.size, size):
-            inside = (where >= first) & (where < first + size)
-            block = self._rows(needed[first : first + size])
-            result[inside] = block[where[inside] - first, columns[inside]]
-        return result
+        return entries_by_rows(self, rows, columns)
 
 
 def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> KernelOperator:

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, refuse, thread_count
+from walkernel._checks import fits_in_memory, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
-from walkernel.operators._error_bars import Origin, entry_errors
+from walkernel.operators._error_bars import Origin, enough_groups, entry_errors
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -31,6 +31,8 @@ class FeatureOperator(KernelOperator):
         How the walks were drawn, for error bars.
     """
 
+    stitches = 1
+
     def __init__(
         self,
         graph: Graph,
@@ -48,7 +50,7 @@ class FeatureOperator(KernelOperator):
         self.origin = origin
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
-        self._turned: KernelOperator | None = None
+        self._turned: FeatureOperator | None = None
         self._columns: scipy.sparse.csr_array | None = None
 
     def __repr__(self) -> str:
@@ -63,7 +65,7 @@ class FeatureOperator(KernelOperator):
         product = multiply(self.left, multiply_transposed(self.right, V, threads), threads)
         return product if self.correction is None else product + self.correction[:, None] * V
 
-    def _transpose(self) -> KernelOperator:
+    def _transpose(self) -> FeatureOperator:
         if self.left is self.right:
             return self
         if self._turned is None:
@@ -105,10 +107,7 @@ class FeatureOperator(KernelOperator):
     ) -> tuple[NDArray[np.float64], int]:
         if self.origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
-        groups = self.origin.n_groups
-        if groups < 2:
-            remedy = "Use more walks, or a multiple of the sampler's group."
-            refuse("estimate", "n_walks", "enough for two groups of walks", self.origin.n_walks, remedy)
+        groups = enough_groups(self.origin)
         return entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
 
     def _topk_block(
@@ -139,6 +138,19 @@ class LazyOperator(FeatureOperator):
         result = np.zeros(shape)
         result[:, self._reached] = self.left[positions].toarray()
         return result
+
+
+def debiasing(n_walks: int, group: int, norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what turns ‖φ_i‖² into the mean of φ_i^(k)·φ_i^(l) over walks k, l of different groups.
+
+    With m walks in groups of n_g and a head H, φ_i = H + R, R = (1/m) Σ_g n_g R^(g). That mean, a
+    U-statistic, is ‖H‖² + 2 H·R + (m²‖R‖² − Σ_g n_g²‖R^(g)‖²) / (m² − Σ_g n_g²), and differs from ‖φ_i‖² in
+    the last term alone; the columns of ``norms`` are Σ_g n_g²‖R^(g)‖² / m² and ‖R‖².
+    """
+    groups, whole = norms.T
+    sizes = np.diff(np.append(np.arange(0, n_walks, group), n_walks))  # the last group may have fewer
+    share = np.sum((sizes / n_walks) ** 2)
+    return np.asarray((share * whole - groups) / (1 - share))
 
 
 def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:

@@ -1,0 +1,172 @@
+"""Stitched operators: K̂ as a product of l independent estimates of K^(1/l), each from short walks.
+
+A factor M_i = Φ_{2i} Φ_{2i+1}ᵀ has walks of its own, weighted with f = α^{*1/(2l)}, so that E[M_i] = K^(1/l)
+and, as the factors are independent, E[M₁…M_l] = K. Walks are as long as K^(1/2l) is wide, and the product
+makes long ones of them: an entry of K̂ averages over all ways to join a walk of each factor. With
+P = M₁…M_l,
+
+    K̂ = (P + Pᵀ) / 2       undirected graphs: unbiased if the factors are (debiased or independent ensembles);
+    K̂ = P                  directed graphs, in which the right-hand side of each factor walks Mᵀ;
+    K̂ = F Fᵀ, F = Φ₁…Φ_l   shared ensembles: E[F] = K^½, positive semidefinite and biased upward.
+
+Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: the G
+estimates K̂_(−g) are products of operators like K̂ itself.
+
+Reference: Choromanski et al., "GRFs++" (2025), arXiv 2510.07716.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel._checks import Described, refuse
+from walkernel.graph import Graph
+from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
+from walkernel.operators._error_bars import Origin, enough_groups
+from walkernel.operators._walk import FeatureOperator
+
+MOST_PRODUCTS = 2**36
+"""Multiplications that entries, a row of K̂ for each row node, may cost."""
+
+
+class StitchedOperator(KernelOperator):
+    """K̂ from the product of independent factors, on all nodes of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    factors : sequence of FeatureOperator
+        Independent estimates of K^(1/l), alike but for their walks.
+
+    Attributes
+    ----------
+    stitches : int
+        l, the number of factors.
+    factors : tuple of FeatureOperator
+        The factors; shared ones are Φ_iΦ_iᵀ, of which the product takes Φ_i.
+    pair, ensembles, note : str
+        Those of the factors.
+    """
+
+    def __init__(self, graph: Graph, factors: Sequence[FeatureOperator]) -> None:
+        super().__init__(graph, np.arange(graph.n_nodes))
+        self.factors, self.stitches = tuple(factors), len(factors)
+        self.pair, self.ensembles, self.note = factors[0].pair, factors[0].ensembles, factors[0].note
+        self._products = _products(self.factors, self.ensembles == "shared", graph.directed)
+        self._turned: KernelOperator | None = None
+
+    def __repr__(self) -> str:
+        n = self.shape[0]
+        about = f"{n}x{n}, stitches={self.stitches}, pair={self.pair!r}, ensembles={self.ensembles!r}"
+        return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
+
+    def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        result = np.zeros((self.shape[0], V.shape[1]))
+        for product in self._products:
+            image = V
+            for operator in reversed(product):
+                image = operator._matmat(image)
+            result += image / len(self._products)
+        return result
+
+    def _transpose(self) -> KernelOperator:
+        if not self.graph.directed:
+            return self
+        if self._turned is None:
+            turned = StitchedOperator(self.graph, _turned(self.factors))
+            turned._turned, self._turned = self, turned
+        return self._turned
+
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        block = np.zeros((positions.size, self.shape[1]))
+        size = max(1, ROWS_AT_ONCE // self.shape[1])
+        for first in range(0, positions.size, size):
+            part = slice(first, first + size)
+            for begin, *rest in self._products:
+                columns = begin._rows(positions[part]).T
+                for operator in rest:
+                    columns = operator._transpose()._matmat(columns)
+                block[part] += columns.T / len(self._products)
+        return block
+
+    def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        needed = np.unique(rows).size
+        if needed * self._deposits() > MOST_PRODUCTS:
+            refuse(
+                "KernelOperator",
+                "the entries asked for",
+                "in few enough rows for a product of factors",
+                Described(f"{needed} rows of a graph of {self.shape[0]} nodes"),
+                "Use stitches=1, whose entries and diagonal cost only their own walks.",
+            )
+        return entries_by_rows(self, rows, columns)
+
+    def _deposits(self) -> int:
+        """Return what a row of K̂ costs in multiplications."""
+        return sum(factor.left.nnz + factor.right.nnz for factor in chain(*self._products))
+
+    def _entry_errors(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], int]:
+        if self.factors[0].origin is None:  # the transpose of an operator
+            return self._transpose()._entry_errors(columns, rows)
+        groups = enough_groups(self.factors[0].origin)
+        without = np.array([K._entries(rows, columns) for K in self.without_groups()])
+        return np.asarray(np.sqrt((groups - 1) * without.var(axis=0))), groups
+
+    def without_groups(self) -> Iterator[StitchedOperator]:
+        """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
+        walked = [_Groups(factor.origin) for factor in self.factors if factor.origin is not None]
+        for g in range(walked[0].origin.n_groups):
+            yield StitchedOperator(self.graph, [groups.without(g) for groups in walked])
+
+
+def _turned(factors: Sequence[FeatureOperator]) -> tuple[FeatureOperator, ...]:
+    """Return the factors of the transposed product."""
+    return tuple(factor._transpose() for factor in reversed(factors))
+
+
+def _products(
+    factors: tuple[FeatureOperator, ...], shared: bool, directed: bool
+) -> list[tuple[FeatureOperator, ...]]:
+    """Return the products of operators whose mean is K̂."""
+    if shared:
+        one = scipy.sparse.eye_array(factors[0].shape[0], format="csr")
+        halves = [FeatureOperator(factor.graph, factor.ids, factor.left, one) for factor in factors[:-1]]
+        return [(*halves, factors[-1], *_turned(halves))]
+    return [factors] if directed else [factors, _turned(factors)]
+
+
+class _Groups:
+    """The features of a factor, group of walks by group."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin, self.ids = origin, np.arange(origin.graph.n_nodes)
+        sides = 2 if origin.ensembles == "independent" else 1
+        self.sides = [origin.features(self.ids, side) for side in range(sides)]
+        self.norms = self.sides[0].power(2).sum(axis=1).reshape(-1, origin.n_groups)
+
+    def without(self, g: int) -> FeatureOperator:
+        """Return the factor from all groups but one."""
+        origin, n = self.origin, self.ids.size
+        kept = np.delete(np.arange(n * origin.n_groups).reshape(n, -1), g, axis=1)
+        means = scipy.sparse.csr_array(
+            (np.full(kept.size, 1 / kept.shape[1]), kept.ravel(), np.arange(0, kept.size + 1, kept.shape[1])),
+            shape=(n, n * origin.n_groups),
+        )
+        sides = [(means @ side).tocsr() for side in self.sides]
+        correction, rest = None, origin.n_groups - 1
+        if origin.ensembles == "debiased" and rest > 1:
+            of_groups = self.norms.sum(axis=1) - self.norms[:, g]
+            of_mean = sides[0].power(2).sum(axis=1)
+            correction = (of_mean - of_groups / rest) / (rest - 1)
+        return FeatureOperator(
+            origin.graph, self.ids, sides[0], sides[-1],
+            correction=correction, pair=origin.pair, ensembles=origin.ensembles,
+        )  # fmt: skip
