@@ -208,7 +208,7 @@ def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:
         )
 
 
-def matched_survival(*sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def matched_survival(*sizes: NDArray[np.float64], margin: float = MARGIN) -> NDArray[np.float64]:
     """Return the length law S(0) = 1, S(1), … that suits sequences of these sizes.
 
     S(k) = min(1, 1.3 · max_{j≥k} |f_j| / max_{j≥1} |f_j|) is within some percent of the law of least variance
@@ -219,7 +219,7 @@ def matched_survival(*sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     for size in sizes:
         later = np.maximum.accumulate(size[::-1])[::-1]
         if size[1:].any():
-            law[: size.size] = np.maximum(law[: size.size], MARGIN * later / size[1:].max())
+            law[: size.size] = np.maximum(law[: size.size], margin * later / size[1:].max())
     law = np.minimum(law, 1.0)
     law[0] = 1.0
     if longest < 2 or law[1] == 0:

@@ -5,12 +5,15 @@ Both are functions of the graph and the kernels alone, so that the same question
 
 from __future__ import annotations
 
+import math
 import warnings
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning, instance, refuse, whole_number
+from walkernel.budgeting import head_costs, spend_walks
 from walkernel.convergence import (
     Modulated,
     check_convergence,
@@ -19,11 +22,15 @@ from walkernel.convergence import (
     warn_of_infinite_variance,
 )
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
+from walkernel.kernels import Diffusion, Kernel
 from walkernel.walks import IndependentWalks, Sampler
 
-LADDER = 0.1 * 0.5 ** np.arange(7)
-"""The values of p_halt to choose from: few, so that kernels of about the same width share their walks."""
+WIDTHS = 2.0 ** np.arange(-4, 11)
+"""Diffusion times t whose matched laws are on the ladder."""
+P_HALTS = 0.5 * 2.0 ** (-0.5 * np.arange(18))
+"""Geometric laws on the ladder, for kernels that decay no faster."""
+LAST_RESORT = IndependentWalks(0.1 * 2.0**-6)
+"""What walks a sequence that no law has a finite variance with."""
 
 SMALLEST_USEFUL_P_HALT = 0.01
 """Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
@@ -34,11 +41,12 @@ DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
 """Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
 
 
-def choose_sampler(graph: Graph, *kernels: Kernel) -> Sampler:
-    """Return the sampler whose walks serve all of some kernels: one that is long enough for the widest.
+def choose_sampler(graph: Graph, *kernels: Kernel, n_walks: int = 64) -> Sampler:
+    """Return a sampler whose walks serve all of some kernels: long enough for the widest.
 
-    ``NodeFeatures`` and the other estimators choose for their one kernel if ``sampler`` is None. Give them
-    this one to compare kernels of very different widths on the same walks.
+    ``NodeFeatures`` and the other estimators choose for their one kernel if ``sampler`` is None, from a short
+    ladder of length laws, so that kernels of about the same width share their walks. Give them this one to
+    compare kernels of very different widths on the same walks.
 
     Parameters
     ----------
@@ -46,15 +54,18 @@ def choose_sampler(graph: Graph, *kernels: Kernel) -> Sampler:
         The graph.
     *kernels : Kernel
         The kernels, all of the same matrix.
+    n_walks : int
+        Walks from each node that it is meant for: many can afford a longer exact head.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> graph = wk.load_dataset("karate").graph
     >>> wk.choose_sampler(graph, wk.Diffusion(1.0), wk.Diffusion(10.0))
-    IndependentWalks(p_halt=0.05, transition='weights')
+    CoupledWalks(29.7 steps on average, head=2, group=4)
     """
-    return suited_sampler(_sequences("choose_sampler", graph, kernels))
+    n_walks = whole_number("choose_sampler", "n_walks", n_walks, 1)
+    return suited_sampler(_sequences("choose_sampler", graph, kernels), n_walks)
 
 
 def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np.float64]:
@@ -110,28 +121,46 @@ def _widest(graph: Graph, kernel: Kernel, stitches: int) -> Modulated:
     return Modulated(graph, kernel, "lazy", DIRECTIONS["lazy"])
 
 
-def suited_sampler(sequences: list[Modulated]) -> Sampler:
-    """Return the sampler on the ladder that suits the sequence with the longest walks."""
-    return IndependentWalks(min(float(LADDER[np.argmin(_costs(sequence))]) for sequence in sequences))
+def suited_sampler(sequences: list[Modulated], n_walks: int) -> Sampler:
+    """Return walks that suit all of some sequences on a graph, on the ladder of length laws.
 
-
-def _costs(modulated: Modulated) -> NDArray[np.float64]:
-    """Return variance times steps for each p on the ladder; infinite where the variance is, or nearly so.
-
-    The variance goes with Σ |f_l| (Σ_{k≥l} |f_k|) ρ(Q₀)^l (1−p)^-l and the steps with 1/p. Of all p that
-    are too close to the limit of finite variance the last is the least bad; where no p is below it, the
-    first.
+    Of the laws the one is taken with the least variance times steps, relative to a matched one, for the
+    sequence that it suits least. The head depends on the law and not on the sequences.
     """
-    limit = modulated.largest_p_halt()
-    if limit <= 0:
-        return np.arange(LADDER.size, dtype=np.float64)
-    sizes = modulated.sizes("weights")
-    weights = sizes * np.cumsum(sizes[::-1])[::-1]
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        logs = np.log(weights) - np.arange(sizes.size) * np.log1p(-LADDER)[:, None]
-        cost = np.exp(logs).sum(axis=1) / LADDER
-    safe = max(0.7 * limit, 1.01 * LADDER[-1]) > LADDER
-    return np.where(safe, cost, np.inf)
+    if any(sequence.largest_p_halt() <= 0 for sequence in sequences):
+        return LAST_RESORT
+    sizes = [sequence.sizes("weights") for sequence in sequences]
+    matched = [_cost(size, matched_survival(size)) for size in sizes]
+    worst = [
+        max(_cost(size, law) / best if best else 1.0 for size, best in zip(sizes, matched, strict=True))
+        for law in _ladder()
+    ]
+    if not np.isfinite(min(worst)):
+        return LAST_RESORT
+    law = _ladder()[int(np.argmin(worst))]
+    first = sequences[0]
+    ids = np.arange(first.graph.n_nodes)
+    costs = head_costs(first.graph, ids, first.kernel.matrix, (False,), n_walks * float(law[1:].sum()))
+    return spend_walks(law, costs, n_walks, lambda head: law[head + 1 :] / law[head + 1]).sampler
+
+
+@cache
+def _ladder() -> list[NDArray[np.float64]]:
+    """Return the length laws S(0) = 1, S(1), … to choose from, few so that walks are shared."""
+    diffusions = [
+        matched_survival(Diffusion(math.sqrt(2 * t)).modulation(int(64 + 4 * t + 32 * math.sqrt(t))))
+        for t in WIDTHS
+    ]
+    geometric = [np.append(1.0, IndependentWalks(p).survival()[1:]) for p in P_HALTS]
+    return diffusions + geometric
+
+
+def _cost(sizes: NDArray[np.float64], law: NDArray[np.float64]) -> float:
+    """Return variance times steps, Σ f_k²/S(k) · Σ S(k); infinite where the law ends before the sequence."""
+    if sizes[law.size :].sum() > 1e-9 * sizes.sum():
+        return math.inf
+    n = min(sizes.size, law.size)
+    return float((sizes[1:n] ** 2 / law[1:n]).sum() * law[1:].sum())
 
 
 def choose_pair(
@@ -160,12 +189,7 @@ def choose_pair(
 
 
 def checked_sampler(
-    graph: Graph,
-    kernel: Kernel,
-    pair: str,
-    sampler: Sampler | None,
-    n_walks: int | None = None,
-    stitches: int = 1,
+    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, n_walks: int, stitches: int = 1
 ) -> Sampler:
     """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
@@ -181,14 +205,13 @@ def checked_sampler(
             InfiniteVarianceWarning,
             stacklevel=4,
         )
-        return sampler or IndependentWalks()
+        return sampler or LAST_RESORT
     if pair == "symmetric":
         kernel.modulation(1)
     if sampler is None:
-        sampler = suited_sampler([modulated])
+        sampler = suited_sampler([modulated], n_walks)
     warn_of_infinite_variance(modulated, sampler)
-    if n_walks is not None:
-        _warn_of_unreached(modulated, sampler, n_walks)
+    _warn_of_unreached(modulated, sampler, n_walks)
     return sampler
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +151,9 @@ def sample_features(
     longest = chosen.sampler.longest
     f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
     threads = thread_count(owner, n_threads)
-    return feature_rows(chosen, f, threads, progress_callback(owner, progress), with_norms=False).matrix
+    report = progress_callback(owner, progress)
+    (rows,) = feature_rows(chosen, f, threads, report, with_norms=False, streams=[chosen.stream])
+    return rows.matrix
 
 
 class FeatureRows(NamedTuple):
@@ -169,7 +171,10 @@ def feature_rows(
     progress: Callable[[int, int], object] | None,
     *,
     with_norms: bool,
-) -> FeatureRows:
-    """Return features of one f; the norms only if asked for."""
-    rows = sample_rows(chosen.request(), f, chosen.ids, n_threads, progress, with_norms=with_norms)
-    return FeatureRows(to_csr(rows, chosen.graph.n_nodes), rows.norms, rows.n_steps)
+    streams: Sequence[int],
+) -> list[FeatureRows]:
+    """Return features of one f for each of some streams; the norms only if asked for."""
+    found = sample_rows(
+        chosen.request(), f, chosen.ids, n_threads, progress, with_norms=with_norms, streams=streams
+    )
+    return [FeatureRows(to_csr(rows, chosen.graph.n_nodes), rows.norms, rows.n_steps) for rows in found]

@@ -230,7 +230,7 @@ def test_long_walks_that_return_have_the_right_norms():
     walk = np.cumsum(record.lengths == 0) - 1
     single = np.zeros((18, 3))
     np.add.at(single, (walk, record.nodes), record.loads / 6)
-    rows = sample_rows(walks.request(), f, walks.ids, 1, None, with_norms=True)
+    (rows,) = sample_rows(walks.request(), f, walks.ids, 1, None, with_norms=True, streams=[0])
     assert np.allclose(rows.norms[:, 0], (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
     assert np.allclose(rows.norms[:, 1], (single.reshape(3, 6, 3).sum(axis=1) ** 2).sum(axis=1))
 

@@ -119,6 +119,11 @@ class KernelOperator(LinearOperator):
         return super().dot(x) if np.isscalar(x) or isinstance(x, LinearOperator) else self @ x
 
     @property
+    def n_steps(self) -> int:
+        """Steps walked for it, and edges that exact heads followed; 0 for a deterministic engine."""
+        return 0
+
+    @property
     def nodes(self) -> NDArray[Any]:
         """The nodes of rows and columns, by the addressing rule."""
         return self.graph.names(self.ids)

@@ -70,6 +70,7 @@ class Origin(NamedTuple):
     seed: int
     stitches: int = 1
     stream: int = 0
+    n_steps: int = 0
 
     @property
     def n_groups(self) -> int:

@@ -17,16 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import (
-    Described,
-    instance,
-    one_of,
-    progress_callback,
-    real_number,
-    refuse,
-    thread_count,
-    whole_number,
-)
+from walkernel._checks import instance, one_of, progress_callback, thread_count
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
 from walkernel.features import Sampling, scaled_sequence
@@ -34,23 +25,11 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
+from walkernel.operators._plan import Asked, Plan, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
-from walkernel.planning import MOST_STITCHES, checked_sampler, choose_pair
-from walkernel.sampling import MOST_WALKS, feature_rows
+from walkernel.sampling import FeatureRows, feature_rows
 from walkernel.walks import SAMPLERS, Sampler
-
-DEFAULT_WALKS = 128
-
-
-class _Plan(NamedTuple):
-    pair: str
-    ensembles: str
-    n_walks: int
-    sampler: Sampler
-    seed: int
-    note: str
-    stitches: int
 
 
 def estimate_kernel(
@@ -77,10 +56,10 @@ def estimate_kernel(
     kernel : Kernel
         The kernel; its series must converge on the graph.
     n_walks : int, optional
-        Walks from each node, for each side and factor that walks. 128 if neither it nor ``budget`` is given.
+        Walks from each node, for each side and factor that walks.
     sampler : Sampler, optional
-        How walks are drawn; if not given, p_halt = 0.1, or less where the kernel needs longer walks
-        for a finite variance.
+        How walks are drawn. If not given, they are matched to the kernel, with an exact head whose length
+        the graph and the number of steps decide; ``K.explain()`` tells.
     seed : int
         Key of the randomness.
     nodes : list of nodes, optional
@@ -91,9 +70,12 @@ def estimate_kernel(
         None: debiased if the matrix is symmetric and n_walks ≥ 2, else independent.
     stitches : int, optional
         Number of factors that K̂ is the product of, each an estimate of a root of K from short walks of its
-        own: less error for the same steps if K is wide, in a product over the whole graph. 1 if not given.
+        own: less error for the same steps, in a product over the whole graph. If not given, it is chosen
+        where steps are stated rather than walks; 1 otherwise, and for ``nodes``: features and queries of a
+        few nodes are those of one factor.
     budget : float, optional
-        Total number of steps to walk, by all sides and factors, instead of ``n_walks``.
+        Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
+        ``n_walks``. If neither is given, 400 from each node.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
@@ -122,117 +104,73 @@ def estimate_kernel(
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
-    factors = 1 if stitches is None else whole_number(owner, "stitches", stitches, 1, MOST_STITCHES)
-    chosen, note = choose_pair(graph, kernel, pair, sampler, factors)
-    _check_stitches(factors, nodes, chosen, note)
-    used = checked_sampler(graph, kernel, chosen, sampler, stitches=factors)
-    steps = factors * ids.size * used.mean_steps
-    two_sided = chosen == "symmetric" and (ensembles == "independent" or graph.directed)
-    count = _count_walks(n_walks, budget, steps * (2 if two_sided else 1))
-    combined = _choose_ensembles(graph, chosen, ensembles, count, used.coupling.group)
-    if budget is not None and chosen == "symmetric" and combined == "independent" and not two_sided:
-        count = _count_walks(n_walks, budget, 2 * steps)
-    key = check_seed(owner, seed)
-    plan = _Plan(chosen, combined, count, used, key, note, factors)
-    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
-
-    longest = used.longest + 1
-
-    def sample(stream: int, sequence: str, with_norms: bool) -> Any:
-        sampling = Sampling(graph, ids, count, used, key, stream, kernel.matrix, bool(stream % 2))
-        scaled = scaled_sequence(kernel, sampling.table().scale)
-        lazy = sequence == "coefficients"
-        f = scaled.coefficients(longest) if lazy else scaled.modulation(longest, stitches=factors)
-        return feature_rows(sampling, f, threads, report, with_norms=with_norms)
-
-    built = [_build(graph, kernel, ids, plan, sample, 2 * i) for i in range(factors)]
-    return built[0] if factors == 1 else StitchedOperator(graph, built)
+    asked = Asked(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
+    plan = make_plan(asked)
+    run = _Run(check_seed(owner, seed), thread_count(owner, n_threads), progress_callback(owner, progress))
+    factors = _factors(asked, plan, run)
+    return factors[0] if plan.stitches == 1 else StitchedOperator(graph, factors)
 
 
-def _check_stitches(stitches: int, nodes: Any, pair: str, note: str) -> None:
-    """Refuse to stitch what has no symmetric pair, and a part of the graph."""
-    owner, received = "estimate_kernel", Described(f"stitches={stitches}")
-    if stitches > 1 and pair == "lazy":
-        reason = f" ({note})" if note else ""
-        refuse(owner, "stitches", f"1 with the lazy pair{reason}", stitches,
-               "Only the symmetric pair can be stitched.")  # fmt: skip
-    if stitches > 1 and nodes is not None:
-        remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
-        refuse(owner, "nodes", "None with more than one stitch", received, remedy)
+class _Run(NamedTuple):
+    seed: int
+    n_threads: int
+    progress: Callable[[int, int], object] | None
 
 
-def _build(
-    graph: Graph, kernel: Kernel, ids: NDArray[np.int64], plan: _Plan, sample: Callable[..., Any], stream: int
-) -> FeatureOperator:
-    """Sample the sides that a factor needs and join them; odd streams walk against the edges."""
-    walked = (plan.n_walks, plan.sampler, plan.seed, plan.stitches, stream)
-    origin = Origin(graph, kernel, plan.pair, plan.ensembles, *walked)
+def _factors(asked: Asked, plan: Plan, run: _Run) -> list[FeatureOperator]:
+    """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
+    graph = asked.graph
+    evens, odds = list(range(0, 2 * plan.stitches, 2)), list(range(1, 2 * plan.stitches, 2))
+    independent = plan.ensembles == "independent" and plan.pair == "symmetric"
+    together = [[*evens, *odds]] if independent and not graph.directed else [evens]
+    together += [odds] if independent and graph.directed else []
+    found: dict[int, FeatureRows] = {}
+    for streams in together:
+        found |= zip(streams, _sample(asked, plan, run, streams), strict=True)
+    n_steps = sum(rows.n_steps for rows in found.values())
+    walked = (plan.n_walks, plan.sampler, run.seed, plan.stitches)
+    origins = [
+        Origin(graph, asked.kernel, plan.pair, plan.ensembles, *walked, stream, n_steps) for stream in evens
+    ]
+    return [_join(asked, plan, found, origin) for origin in origins]
+
+
+def _join(asked: Asked, plan: Plan, found: dict[int, FeatureRows], origin: Origin) -> FeatureOperator:
+    """Return the factor whose walks begin with a stream."""
+    graph, ids = asked.graph, asked.ids
+    left, norms, _ = found[origin.stream]
+    sides = [left]
+    if plan.pair == "lazy":
+        sides.append(stay_at_home(ids, graph.n_nodes))
+    elif plan.ensembles == "independent":
+        sides.append(found[origin.stream + 1].matrix)
+    reached, sides = keep_reached(*sides) if ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
         "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
     }  # fmt: skip
-    part = ids.size < graph.n_nodes
     if plan.pair == "lazy":
-        sides = [sample(stream, "coefficients", False).matrix, stay_at_home(ids, graph.n_nodes)]
-        reached, sides = keep_reached(*sides) if part else (None, sides)
         return LazyOperator(graph, ids, *sides, reached=reached, **about)
-    left, norms, _ = sample(stream, "modulation", plan.ensembles == "debiased")
-    if plan.ensembles == "independent":
-        sides = [left, sample(stream + 1, "modulation", False).matrix]
-        return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
-    left = keep_reached(left)[1][0] if part else left
     if plan.ensembles == "debiased":
         about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, norms)
-    return FeatureOperator(graph, ids, left, left, **about)
+    return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
+
+
+def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[FeatureRows]:
+    """Sample sets of walks that go in the same direction."""
+    kernel, transpose = asked.kernel, bool(streams[0] % 2)
+    sampling = Sampling(
+        asked.graph, asked.ids, plan.n_walks, plan.sampler, run.seed, streams[0], kernel.matrix, transpose
+    )
+    scaled, longest = scaled_sequence(kernel, sampling.table().scale), plan.sampler.longest + 1
+    if plan.pair == "lazy":
+        f = scaled.coefficients(longest)
+    else:
+        f = scaled.modulation(longest, stitches=plan.stitches)
+    with_norms = plan.ensembles == "debiased"
+    return feature_rows(sampling, f, run.n_threads, run.progress, with_norms=with_norms, streams=streams)
 
 
 def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
     """Return the features of walks that make no step: f₂ = δ₀."""
     shape = (ids.size, n_nodes)
     return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)
-
-
-def _choose_ensembles(graph: Graph, pair: str, ensembles: str | None, n_walks: int, group: int) -> str:
-    if ensembles in ("shared", "debiased"):
-        if pair == "lazy":
-            refuse(
-                "estimate_kernel",
-                "ensembles",
-                "None or 'independent' with the lazy pair",
-                ensembles,
-                "Its one walk set is unbiased already.",
-            )
-        if graph.directed:
-            refuse(
-                "estimate_kernel",
-                "ensembles",
-                "None or 'independent' for a directed graph",
-                ensembles,
-                "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
-            )
-        if ensembles == "debiased" and n_walks <= group:
-            rule = f"at least {group + 1} for ensembles='debiased': two groups of walks"
-            refuse("estimate_kernel", "n_walks", rule, n_walks)
-        return ensembles
-    symmetric = pair == "symmetric" and not graph.directed and n_walks > group
-    return "debiased" if ensembles is None and symmetric else "independent"
-
-
-def _count_walks(n_walks: int | None, budget: float | None, steps_per_walk: float) -> int:
-    """Return the number of walks per node from n_walks or from a total number of steps."""
-    owner = "estimate_kernel"
-    if n_walks is not None:
-        if budget is not None:
-            refuse(owner, "budget", "None if n_walks is given", budget, "Give one of the two.")
-        return whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
-    if budget is None:
-        return DEFAULT_WALKS
-    count = int(real_number(owner, "budget", budget, above=0) / steps_per_walk + 1e-9)
-    if count < 1:
-        refuse(
-            owner,
-            "budget",
-            f"at least {steps_per_walk:.0f} steps, one walk from each node",
-            budget,
-            "Give more, or fewer nodes=.",
-        )
-    return min(count, MOST_WALKS)

@@ -66,6 +66,11 @@ class StitchedOperator(KernelOperator):
         about = f"{n}x{n}, stitches={self.stitches}, pair={self.pair!r}, ensembles={self.ensembles!r}"
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
+    @property
+    def n_steps(self) -> int:
+        """Steps walked for all factors, edges of exact heads included."""
+        return self.factors[0].n_steps
+
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         result = np.zeros((self.shape[0], V.shape[1]))
         for product in self._products:

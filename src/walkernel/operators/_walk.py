@@ -58,6 +58,11 @@ class FeatureOperator(KernelOperator):
         about = f"{n}x{n}, pair={self.pair!r}, ensembles={self.ensembles!r}"
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
+    @property
+    def n_steps(self) -> int:
+        """Steps walked for it and for the other factors of its product, edges of exact heads included."""
+        return 0 if self.origin is None else self.origin.n_steps
+
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         from walkernel.products import multiply, multiply_transposed
 

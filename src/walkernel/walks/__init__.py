@@ -1,6 +1,6 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
-from walkernel.walks._heads import Head
+from walkernel.walks._heads import Head, follow_front
 from walkernel.walks._samplers import (
     SAMPLERS,
     CoupledWalks,
@@ -26,6 +26,7 @@ __all__ = [
     "Terms",
     "WalkTable",
     "concatenate",
+    "follow_front",
     "hop_table",
     "sample_deposits",
     "sample_rows",

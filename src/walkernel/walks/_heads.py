@@ -88,6 +88,14 @@ def follow_heads(
     return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
 
 
+def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the nodes where heads of some start nodes end, one after the other."""
+    if depth == 0:
+        return starts
+    _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
+    return np.asarray(front.nodes, dtype=np.int64)
+
+
 def _room(size: int, dtype: Any) -> Room:
     from walkernel.walks._follow import Room
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,14 +120,15 @@ def sample_deposits(
 
     factors = 1.0 / request.survival
 
-    def work(part: NDArray[np.int64], pool: Pool) -> Piece:
-        lengths, n, (nodes, loads, hops), head = walk(request, factors, part, pool)
+    def work(part: NDArray[np.int64], pool: Pool) -> list[Piece]:
+        head, front = request.heads(part)
+        lengths, n, (nodes, loads, hops) = walk(request, request.stream, factors, front, part, pool)
         count_hops(request.head, lengths, hops)
         counts = lengths.reshape(part.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
-        return Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head)
+        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head)]
 
     types = [request.table.indices.dtype, np.float64, np.int32]
-    joiner = _gather(request, starts, n_threads, progress, work, types)
+    (joiner,) = _gather(request, starts, n_threads, progress, work, types)
     counts, _, (nodes, loads, hops) = joiner.result()
     return Deposits(offsets(counts), nodes, hops, loads, join_heads(joiner.heads))
 
@@ -140,8 +141,12 @@ def sample_rows(
     progress: Progress | None,
     *,
     with_norms: bool,
-) -> Rows:
-    """Walk from all start nodes and return features for a known f; deposits are never kept."""
+    streams: Sequence[int],
+) -> list[Rows]:
+    """Walk from all start nodes and return features for a known f, for each of some streams.
+
+    Deposits are never kept, and heads, which are the same in all streams, are followed once.
+    """
     from walkernel.walks._coalesce import coalesce
 
     factors = 1.0 / request.survival
@@ -151,21 +156,24 @@ def sample_rows(
     types = [request.table.indices.dtype, np.float64]
     deposits = Pool(types)
 
-    def work(part: NDArray[np.int64], pool: Pool) -> Piece:
-        lengths, n, room, head = walk(request, factors, part, deposits)
-        steps = n - lengths.size + int(head.edges.sum())
-        counts = np.empty(part.size, dtype=np.int64)
-        norms = np.empty((part.size if with_norms else 0, 2))
-        rows = pool.take(n + head.nodes.size)
-        group = request.coupling.group if with_norms else 0
-        known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
-        n = coalesce(request.n_walks, lengths, *room, *known, group, counts, norms, *rows)
-        deposits.give_back(room)
-        return Piece(counts, norms, n, rows, steps, NO_HEAD)
+    group = request.coupling.group if with_norms else 0
 
-    joiner = _gather(request, starts, n_threads, progress, work, types)
-    counts, norms, (indices, data) = joiner.result()
-    return Rows(offsets(counts), indices, data, norms, joiner.steps)
+    def work(part: NDArray[np.int64], pool: Pool) -> list[Piece]:
+        head, front = request.heads(part)
+        known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
+        pieces: list[Piece] = []
+        for stream in streams:
+            lengths, n, room = walk(request, stream, factors, front, part, deposits)
+            steps = n - lengths.size + (0 if pieces else int(head.edges.sum()))
+            counts, norms = np.empty(part.size, dtype=np.int64), np.empty((part.size * (group > 0), 2))
+            rows = pool.take(n + head.nodes.size)
+            n = coalesce(request.n_walks, lengths, *room, *known, group, counts, norms, *rows)
+            deposits.give_back(room)
+            pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
+        return pieces
+
+    joiners = _gather(request, starts, n_threads, progress, work, types, len(streams))
+    return [joiner.rows() for joiner in joiners]
 
 
 def concatenate(parts: list[Deposits]) -> Deposits:
@@ -211,24 +219,29 @@ class Pool:
 
 
 class Walked(NamedTuple):
-    """One task: the steps of each walk, the number of deposits, arrays of nodes, loads, …, and the heads."""
+    """One task: the steps of each walk, the number of deposits, and arrays of nodes, loads and others."""
 
     lengths: NDArray[np.int32]
     n: int
     arrays: list[NDArray[Any]]
-    head: Head
 
 
-def walk(request: Request, factors: NDArray[np.float64], starts: NDArray[np.int64], pool: Pool) -> Walked:
+def walk(
+    request: Request,
+    stream: int,
+    factors: NDArray[np.float64],
+    front: _state.Front,
+    starts: NDArray[np.int64],
+    pool: Pool,
+) -> Walked:
     """Walk one task."""
     from walkernel.walks import _loops
 
     k0, k1 = key_words(request.seed)
-    key = _state.Key(np.uint64(request.stream), k0, k1)
+    key = _state.Key(np.uint64(stream), k0, k1)
     coupling = _state.Coupling(*request.coupling)
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
-    head, front = request.heads(starts)
     walkers = _state.make_walkers(block * request.n_walks)
     law = (request.thresholds, request.guide, factors, front, walkers)
     size = request.expected_deposits(lengths.size)
@@ -238,7 +251,7 @@ def walk(request: Request, factors: NDArray[np.float64], starts: NDArray[np.int6
             starts, block, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
         )
         if done == starts.size:
-            return Walked(lengths, n, arrays, head)
+            return Walked(lengths, n, arrays)
         size = 2 * arrays[0].size
 
 
@@ -293,6 +306,11 @@ class Joiner:
             array.resize(self.filled, refcheck=False)
         return np.concatenate(self.counts), np.concatenate(self.norms), self.whole
 
+    def rows(self) -> Rows:
+        """Return the pieces as rows of features."""
+        counts, norms, (indices, data) = self.result()
+        return Rows(offsets(counts), indices, data, norms, self.steps)
+
 
 def _copy(n: int, sources: list[NDArray[Any]], targets: list[NDArray[Any]], place: int) -> None:
     for target, source in zip(targets, sources, strict=True):
@@ -304,10 +322,11 @@ def _gather(
     starts: NDArray[np.int64],
     n_threads: int,
     progress: Progress | None,
-    work: Callable[[NDArray[np.int64], Pool], Piece],
+    work: Callable[[NDArray[np.int64], Pool], list[Piece]],
     types: list[Any],
-) -> Joiner:
-    """Run the tasks and join their pieces."""
+    n_results: int = 1,
+) -> list[Joiner]:
+    """Run the tasks and join their pieces, of which each has as many as there are results."""
     walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
     size = max(1, walks // request.n_walks)
     parts = [starts[i : i + size] for i in range(0, starts.size, size)]
@@ -315,13 +334,19 @@ def _gather(
     if request.head and len(parts) > 1:
         probe = starts[:: max(1, starts.size // FEW_STARTS)]
         capacity += int(1.2 * starts.size / probe.size * request.heads(probe)[0].nodes.size)
-    joiner = Joiner(capacity, Pool(types))
+    pool = Pool(types)
+    joiners = [Joiner(capacity, pool) for _ in range(n_results)]
+
+    def task(number: int) -> None:
+        for joiner, piece in zip(joiners, work(parts[number], pool), strict=True):
+            joiner.add(number, piece)
+
     done = 0
-    for number in _in_order(lambda i: joiner.add(i, work(parts[i], joiner.pool)), len(parts), n_threads):
+    for number in _in_order(task, len(parts), n_threads):
         done += parts[number].size
         if progress is not None:
             progress(done, starts.size)
-    return joiner
+    return joiners
 
 
 def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterator[int]:

@@ -1,0 +1,190 @@
+"""What an estimate is made of: pair, ensembles, sampler, walks and stitches, from what the user asked for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._checks import Described, real_number, refuse, whole_number
+from walkernel.budgeting import Spending, head_costs, matched_after, spend_budget, spend_walks
+from walkernel.convergence import Modulated
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning import DIRECTIONS, MOST_STITCHES, checked_sampler, choose_pair
+from walkernel.sampling import MOST_WALKS
+from walkernel.walks import CoupledWalks, Sampler
+
+OWNER = "estimate_kernel"
+DEFAULT_STEPS = 400
+"""Steps from each node if nothing is said."""
+MOST_CHOSEN = 6
+"""Factors that are chosen unasked: more have less error yet, in ever longer products."""
+
+
+class Asked(NamedTuple):
+    """What the user said, as far as it is checked at the door."""
+
+    graph: Graph
+    kernel: Kernel
+    ids: NDArray[np.int64]
+    pair: str
+    ensembles: str | None
+    n_walks: Any
+    budget: Any
+    sampler: Sampler | None
+    stitches: Any
+    local: bool
+
+
+class Plan(NamedTuple):
+    """What is done about it."""
+
+    pair: str
+    note: str
+    ensembles: str
+    sampler: Sampler
+    n_walks: int
+    stitches: int
+
+
+def make_plan(asked: Asked) -> Plan:
+    """Decide all that is left open."""
+    if asked.n_walks is not None and asked.budget is not None:
+        refuse(OWNER, "budget", "None if n_walks is given", asked.budget, "Give one of the two.")
+    stitches = None
+    if asked.stitches is not None:
+        stitches = whole_number(OWNER, "stitches", asked.stitches, 1, MOST_STITCHES)
+    pair, note = choose_pair(asked.graph, asked.kernel, asked.pair, asked.sampler, stitches or 1)
+    _check_stitches(stitches or 1, asked.local, pair, note)
+    if asked.sampler is not None or not _has_finite_variance(asked, pair, stitches or 1):
+        return _with_sampler(asked, pair, note, stitches or 1)
+    ensembles = _ensembles(asked, pair)
+    spent = _spend(asked, pair, ensembles, stitches)
+    if asked.n_walks is not None and ensembles == "debiased" and asked.ensembles is None:
+        ensembles = "debiased" if spent.n_walks >= 2 else "independent"
+    _check_groups(ensembles, spent.n_walks, spent.sampler)
+    checked_sampler(asked.graph, asked.kernel, pair, spent.sampler, spent.n_walks, spent.stitches)
+    return Plan(pair, note, ensembles, spent.sampler, spent.n_walks, spent.stitches)
+
+
+def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spending:
+    """Choose head, law, groups and factors for a number of walks or of steps."""
+    graph, directions = asked.graph, DIRECTIONS[pair]
+    two_sided = pair == "symmetric" and ensembles == "independent"
+
+    def sizes_of(factors: int) -> NDArray[np.float64]:
+        return Modulated(graph, asked.kernel, pair, directions, factors).sizes("weights", rest=2.0**-64)
+
+    def costs(limit: float) -> list[float]:
+        return head_costs(graph, asked.ids, asked.kernel.matrix, directions if two_sided else (False,), limit)
+
+    if asked.n_walks is not None:
+        n_walks = whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
+        sizes = sizes_of(stitches or 1)
+        limit = n_walks * float(matched_after(sizes, 0).sum()) * (stitches or 1)
+        walks = spend_walks(sizes, costs(limit), n_walks, lambda head: matched_after(sizes, head))
+        return walks._replace(stitches=stitches or 1)
+    steps = DEFAULT_STEPS * 1.0
+    if asked.budget is not None:
+        steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
+    may_stitch = pair == "symmetric" and not asked.local
+    most = stitches or (MOST_CHOSEN if may_stitch else 1)
+    spent = spend_budget(
+        sizes_of, costs(steps / 2), steps,
+        sides=2 if two_sided else 1, most_stitches=most, fewest_stitches=stitches or 1,
+    )  # fmt: skip
+    if spent is not None:
+        return spent
+    return _few_steps(sizes_of(most if stitches else 1), stitches or 1, 2 if two_sided else 1, steps, asked)
+
+
+def _few_steps(sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, asked: Asked) -> Spending:
+    """Return the few walks that a small budget is enough for, or refuse it."""
+    law = matched_after(sizes, 0)
+    count = int(steps / (law.sum() * sides * stitches) + 1e-9)
+    _check_count(count, law.sum() * sides * stitches * asked.ids.size, asked.budget)
+    return Spending(CoupledWalks(tuple(law), group=1), count, stitches, 0.0, np.inf)
+
+
+def _with_sampler(asked: Asked, pair: str, note: str, stitches: int) -> Plan:
+    """Count the walks of a sampler that was given, or of a last resort."""
+    graph, kernel = asked.graph, asked.kernel
+    count = 1 if asked.n_walks is None else whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
+    sampler = checked_sampler(graph, kernel, pair, asked.sampler, max(count, 64), stitches)
+    two_sided = pair == "symmetric" and (asked.ensembles == "independent" or graph.directed)
+    if asked.n_walks is None:
+        count = _count(asked, sampler, stitches * (2 if two_sided else 1))
+    symmetric = pair == "symmetric" and not graph.directed and count > sampler.coupling.group
+    ensembles = asked.ensembles or ("debiased" if symmetric else "independent")
+    if asked.n_walks is None and pair == "symmetric" and ensembles == "independent" and not two_sided:
+        count = _count(asked, sampler, 2 * stitches)
+    _refuse_ensembles(graph, pair, asked.ensembles)
+    _check_groups(ensembles, count, sampler)
+    return Plan(pair, note, ensembles, sampler, count, stitches)
+
+
+def _count(asked: Asked, sampler: Sampler, sets: int) -> int:
+    """Return the walks from each node that the steps are enough for."""
+    per_walk = asked.ids.size * sampler.mean_steps * sets
+    steps = DEFAULT_STEPS * asked.ids.size * 1.0
+    if asked.budget is not None:
+        steps = real_number(OWNER, "budget", asked.budget, above=0)
+    if sampler.head:
+        costs = head_costs(asked.graph, asked.ids, asked.kernel.matrix, (False,), np.inf)
+        steps -= costs[min(sampler.head, len(costs) - 1)] * asked.ids.size
+    count = int(steps / per_walk + 1e-9)
+    _check_count(count, per_walk, asked.budget)
+    return min(count, MOST_WALKS)
+
+
+def _check_count(count: int, per_walk: float, budget: Any) -> None:
+    if count < 1:
+        rule = f"at least {per_walk:.0f} steps, one walk from each node"
+        refuse(OWNER, "budget", rule, budget, "Give more, or fewer nodes=.")
+
+
+def _has_finite_variance(asked: Asked, pair: str, stitches: int) -> bool:
+    return Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches).largest_p_halt() > 0
+
+
+def _ensembles(asked: Asked, pair: str) -> str:
+    _refuse_ensembles(asked.graph, pair, asked.ensembles)
+    symmetric = pair == "symmetric" and not asked.graph.directed
+    return asked.ensembles or ("debiased" if symmetric else "independent")
+
+
+def _refuse_ensembles(graph: Graph, pair: str, ensembles: str | None) -> None:
+    """Refuse to share walks where that estimates something else."""
+    if ensembles not in ("shared", "debiased"):
+        return
+    if pair == "lazy":
+        refuse(
+            OWNER, "ensembles", "None or 'independent' with the lazy pair", ensembles,
+            "Its one walk set is unbiased already.",
+        )  # fmt: skip
+    if graph.directed:
+        refuse(
+            OWNER, "ensembles", "None or 'independent' for a directed graph", ensembles,
+            "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
+        )  # fmt: skip
+
+
+def _check_groups(ensembles: str, n_walks: int, sampler: Sampler) -> None:
+    group = sampler.coupling.group
+    if ensembles == "debiased" and n_walks <= group:
+        rule = f"at least {group + 1} for ensembles='debiased': two groups of walks"
+        refuse(OWNER, "n_walks", rule, n_walks)
+
+
+def _check_stitches(stitches: int, local: bool, pair: str, note: str) -> None:
+    """Refuse to stitch what has no symmetric pair, and a part of the graph."""
+    if stitches > 1 and pair == "lazy":
+        reason = f" ({note})" if note else ""
+        refuse(OWNER, "stitches", f"1 with the lazy pair{reason}", stitches,
+               "Only the symmetric pair can be stitched.")  # fmt: skip
+    if stitches > 1 and local:
+        remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
+        received = Described(f"stitches={stitches}")
+        refuse(OWNER, "nodes", "None with more than one stitch", received, remedy)
