@@ -20,10 +20,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from walkernel._checks import real_number
-from walkernel.features import Coefficients
+from walkernel._checks import real_number, refuse
+from walkernel.features import Coefficients, Sampling
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators._products import Walked
 from walkernel.sampling import sample_walks
 from walkernel.walks import Sampler
 
@@ -57,6 +58,23 @@ class Estimate:
         return self.value - wide * self.stderr, self.value + wide * self.stderr
 
 
+def count_groups(n_walks: int, sampler: Sampler) -> int:
+    """Return the least number of equal groups of walks that is at least 16, or all where there are fewer."""
+    group = sampler.coupling.group
+    whole = n_walks // group if n_walks % group == 0 else 1
+    divisors = [d for d in range(1, whole + 1) if whole % d == 0]
+    return next((d for d in divisors if d >= FEWEST_GROUPS), divisors[-1])
+
+
+def enough_groups(owner: str, n_walks: int, sampler: Sampler) -> int:
+    """Return the number of groups, and refuse one."""
+    groups = count_groups(n_walks, sampler)
+    if groups < 2:
+        remedy = "Use more walks, or a multiple of the sampler's group."
+        refuse(owner, "n_walks", "enough for two groups of walks", n_walks, remedy)
+    return groups
+
+
 class Origin(NamedTuple):
     """How the walks of an operator were drawn, so that they can be drawn again."""
 
@@ -71,10 +89,20 @@ class Origin(NamedTuple):
     @property
     def n_groups(self) -> int:
         """The least number of equal groups that is at least 16, or all groups where there are fewer."""
-        group = self.sampler.coupling.group
-        whole = self.n_walks // group if self.n_walks % group == 0 else 1
-        divisors = [d for d in range(1, whole + 1) if whole % d == 0]
-        return next((d for d in divisors if d >= FEWEST_GROUPS), divisors[-1])
+        return count_groups(self.n_walks, self.sampler)
+
+    def walked(self, ids: NDArray[np.int64]) -> list[Walked | None]:
+        """Return the walks of the left- and right-hand side: the same ones where they are shared."""
+        sequence = Coefficients(self.kernel) if self.pair == "lazy" else self.kernel
+
+        def side(stream: int) -> Walked:
+            own = (self.n_walks, self.sampler, self.seed, stream, self.kernel.matrix, bool(stream))
+            return Walked(Sampling(self.graph, ids, *own), sequence, self.n_groups)
+
+        left = side(0)
+        if self.pair == "lazy":
+            return [left, None]
+        return [left, side(1) if self.ensembles == "independent" else left]
 
     def features(self, ids: NDArray[np.int64], side: int) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each node, (len(ids) · n_groups, n_nodes)."""

@@ -153,8 +153,10 @@ def _build(
     left, norms = sample(0, "modulation", plan.ensembles == "debiased")
     if plan.ensembles == "independent":
         sides = [left, sample(1, "modulation", False)[0]]
-        return FeatureOperator(graph, ids, *(keep_reached(*sides)[1] if part else sides), **about)
-    left = keep_reached(left)[1][0] if part else left
+        reached, sides = keep_reached(*sides) if part else (None, sides)
+        return FeatureOperator(graph, ids, *sides, reached=reached, **about)
+    if part:
+        about["reached"], (left,) = keep_reached(left)
     if plan.ensembles == "debiased":
         about["correction"] = _diagonal_correction(plan, norms, left)
     return FeatureOperator(graph, ids, left, left, **about)

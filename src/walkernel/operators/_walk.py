@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, refuse, thread_count
+from walkernel._checks import fits_in_memory, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
-from walkernel.operators._error_bars import Origin, entry_errors
+from walkernel.operators._error_bars import Origin, enough_groups, entry_errors
+from walkernel.operators._products import Side, product_deviations, standard_errors
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -29,6 +30,8 @@ class FeatureOperator(KernelOperator):
         How the two sides came about, for ``repr``.
     origin : Origin, optional
         How the walks were drawn, for error bars.
+    reached : ndarray of int64, (c,), optional
+        The nodes that the columns of the features stand for; all nodes of the graph if not given.
     """
 
     def __init__(
@@ -43,9 +46,11 @@ class FeatureOperator(KernelOperator):
         ensembles: str = "independent",
         note: str = "",
         origin: Origin | None = None,
+        reached: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(graph, ids)
         self.origin = origin
+        self._reached = reached
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._turned: KernelOperator | None = None
@@ -70,6 +75,7 @@ class FeatureOperator(KernelOperator):
             turned = FeatureOperator(
                 self.graph, self.ids, self.right, self.left,
                 correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
+                reached=self._reached,
             )  # fmt: skip
             turned._turned, self._turned = self, turned
         return self._turned
@@ -105,11 +111,17 @@ class FeatureOperator(KernelOperator):
     ) -> tuple[NDArray[np.float64], int]:
         if self.origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
-        groups = self.origin.n_groups
-        if groups < 2:
-            remedy = "Use more walks, or a multiple of the sampler's group."
-            refuse("estimate", "n_walks", "enough for two groups of walks", self.origin.n_walks, remedy)
+        groups = enough_groups("estimate", self.origin.n_walks, self.origin.sampler)
         return entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+
+    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        turned = self.origin is None  # the transpose of an operator
+        origin = self._transpose().origin if turned else self.origin
+        groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
+        walked = origin.walked(self.ids)
+        left, right = walked[::-1] if turned else walked
+        sides = Side(self.left, left), Side(self.right, right)
+        return standard_errors(product_deviations(*sides, V, groups, self._reached)), groups
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
@@ -124,10 +136,6 @@ class FeatureOperator(KernelOperator):
 
 class LazyOperator(FeatureOperator):
     """K̂ = Φ₁ with f₁ = α, f₂ = δ₀: one walk set, unbiased, not symmetric; its rows reach all N columns."""
-
-    def __init__(self, *arguments: Any, reached: NDArray[np.int64] | None, **about: Any) -> None:
-        super().__init__(*arguments, **about)
-        self._reached = reached
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return rows of K̂ over *all* nodes of the graph, dense, (len(nodes), n_nodes)."""
