@@ -3,17 +3,23 @@
 With features L_g and R_g of the G groups of walks, deviations dL_g = L_g − L̄ and dR_g = R_g − R̄, u = R̄ᵀv and
 du_g = dR_gᵀv, leaving out group g on both sides changes the product by
 
-    −(dL_g u + L̄ du_g) / (G − 1) + dL_g du_g / (G − 1)².
+    −(dL_g u + L̄ du_g) / (G − 1) + dL_g du_g / (G − 1)²,
 
-The last term is left out. The part of the variance that is of second order, that of dL du, is in the first
-two already, because u and L̄ carry their own errors; the term left out would add 1/G of it. To that order the
-diagonal of debiased walks changes like that of shared ones, −2 φ_i·dφ_ig v_i / (G − 1), so that it needs no
-term of its own. What features have in common in all groups has no deviation.
+and the diagonal of debiased walks by the same up to a term like the last. Two things about the last term:
+
+* It is left out: it adds to the variance 1/G of T = tr(cov L̄ cov u), the variance of the product of both
+  errors, and T is in the first two terms already, because u and L̄ have errors of their own.
+* T is there twice, once in each. Where it counts (wide kernels and v without a direction, so that K v is
+  small), error bars would be up to √2 too wide, so that T is taken off once. It is estimated from the products
+  of dL_g, for the first few groups, with du_h of all others.
+
+What features have in common in all groups has no deviation and plays no part.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -24,8 +30,13 @@ from walkernel.features import Coefficients, Sampling, over_threads, scaled_sequ
 from walkernel.kernels import Kernel
 from walkernel.products import multiply_transposed
 
+if TYPE_CHECKING:
+    from walkernel.walks._projections import Projection
+
 SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
+FEW_GROUPS = 4
+"""Groups g whose walks are walked once more for T."""
 NOTHING = np.empty((0, 0))
 
 
@@ -36,29 +47,19 @@ class Walked(NamedTuple):
     sequence: Kernel | Coefficients
     n_groups: int
 
-    def sums(
-        self,
-        u: NDArray[np.float64],  # (columns, c), or empty
-        v: NDArray[np.float64],  # (n, c), or empty
-        reached: NDArray[np.int64] | None,
-        n_columns: int,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the deviations of φ_ig·u, (n, c, groups), and of Σ_i v_i φ_ig, (c, groups, columns)."""
-        from walkernel.walks._projections import project
+    def again(self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int) -> Projection:
+        """Return the first groups of the walks, ready to be walked again."""
+        from walkernel.walks._projections import Projection
 
         request, columns = self.sampling.request(), None
+        walks = n_groups * (request.n_walks // self.n_groups)
         if reached is not None:
             columns = np.full(self.sampling.graph.n_nodes, -1, dtype=np.int32)
             columns[reached] = np.arange(reached.size)
-        gathered, scattered = project(
-            request, self._factors(), self.sampling.ids, self.n_groups, np.ascontiguousarray(u.T),
-            np.ascontiguousarray(v), columns, n_columns, thread_count("estimate_product", None),
+        return Projection(
+            replace(request, n_walks=walks), self._factors(), self.sampling.ids, n_groups, columns,
+            n_columns, thread_count("estimate_product", None),
         )  # fmt: skip
-        if gathered.size:
-            gathered -= gathered.mean(axis=2, keepdims=True)
-        if scattered.size:
-            scattered -= scattered.mean(axis=1, keepdims=True)
-        return gathered, scattered
 
     def _factors(self) -> NDArray[np.float64]:
         """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
@@ -77,57 +78,79 @@ class Side(NamedTuple):
     walked: Walked | None
 
 
-def product_deviations(
-    left: Side,
-    right: Side,
-    V: NDArray[np.float64],  # (n, c)
-    n_groups: int,
-    reached: NDArray[np.int64] | None = None,  # the nodes that the columns stand for; None: all
-) -> NDArray[np.float64]:
-    """Return the deviations dL_g u + L̄ du_g of each group, (n, c, n_groups)."""
-    n_columns = right.features.shape[1]
-    size = max(1, SUMS_AT_ONCE // (n_groups * n_columns))
-    result = np.empty((left.features.shape[0], V.shape[1], n_groups))
-    for first in range(0, V.shape[1], size):
-        part = slice(first, first + size)
-        result[:, part] = _deviations(left, right, np.ascontiguousarray(V[:, part]), n_groups, reached)
-    return result
+class Product(NamedTuple):
+    """L̄ R̄ᵀ v, with all that its error bars need.
+
+    ``reached`` are the nodes that the columns of the features stand for; None: all nodes.
+    """
+
+    left: Side
+    right: Side
+    n_groups: int
+    reached: NDArray[np.int64] | None = None
+
+    def deviations(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c)."""
+        rows, n_columns = self.left.features.shape
+        result = np.empty((rows, V.shape[1], self.n_groups))
+        excess = np.zeros((rows, V.shape[1]))
+        size = max(1, SUMS_AT_ONCE // (self.n_groups * n_columns))
+        for first in range(0, V.shape[1], size):
+            part = slice(first, first + size)
+            result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
+            for c in range(len(moved)):
+                groups = np.ascontiguousarray(moved[c].T, dtype=np.float32)
+                result[:, first + c] += _carried(self.left.features, groups)
+                excess[:, first + c] = self._second_order(groups)
+        return result, excess
+
+    def _first_order(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dL_g u, (rows, c, n_groups), and du_g, (c, n_groups, columns), empty if there are none."""
+        rows, n_columns = self.left.features.shape
+        left, right = self.left.walked, self.right.walked
+        shared = left is not None and left is right
+        gathered, moved = np.zeros((rows, V.shape[1], self.n_groups)), NOTHING
+        if left is not None:
+            u = multiply_transposed(self.right.features, V, thread_count("estimate_product", None))
+            walks = left.again(self.reached, n_columns, self.n_groups)
+            gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
+            gathered -= gathered.mean(axis=2, keepdims=True)
+        if right is not None and not shared:
+            _, moved = right.again(self.reached, n_columns, self.n_groups).project(NOTHING, V)
+        if moved.size:
+            moved -= moved.mean(axis=1, keepdims=True)
+        return gathered, moved
+
+    def _second_order(self, groups: NDArray[np.float32]) -> NDArray[np.float64] | float:
+        """Return T from the products of dL_g and du_h, h in none of the groups g."""
+        G, few = self.n_groups, min(FEW_GROUPS, self.n_groups // 2)
+        if self.left.walked is None or self.right.walked is None or few < 2:
+            return 0.0
+        walks = self.left.walked.again(self.reached, self.left.features.shape[1], few)
+        squares = walks.square_products(np.ascontiguousarray(groups[:, few:]))
+        return squares / ((few - 1) * (G - few) * G * (G - 1))
 
 
-def _deviations(
-    left: Side, right: Side, V: NDArray[np.float64], n_groups: int, reached: NDArray[np.int64] | None
-) -> NDArray[np.float64]:
-    n_columns = right.features.shape[1]
-    u = multiply_transposed(right.features, V, thread_count("estimate_product", None))
-    result = np.zeros((left.features.shape[0], V.shape[1], n_groups))
-    shared = left.walked is not None and left.walked is right.walked
-    moved = NOTHING
-    if left.walked is not None:
-        result, moved = left.walked.sums(u, V if shared else NOTHING, reached, n_columns)
-    if right.walked is not None and not shared:
-        _, moved = right.walked.sums(NOTHING, V, reached, n_columns)
-    for c in range(len(moved)):
-        carry(left.features, moved[c], result[:, c])
-    return result
-
-
-def carry(
-    features: scipy.sparse.csr_array, moved: NDArray[np.float64], result: NDArray[np.float64]
-) -> None:
-    """Add L̄ du_g to the deviations: moved (n_groups, columns), result (n, n_groups)."""
+def _carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return L̄ du_g, (n, n_groups)."""
     from walkernel.walks._projections import multiply_groups
 
-    groups = np.ascontiguousarray(moved.T, dtype=np.float32)
-    product = np.zeros(result.shape)
+    product = np.empty((features.shape[0], groups.shape[1]))
 
     def work(first: int, last: int) -> None:
         multiply_groups(first, last, features.indptr, features.indices, features.data, groups, product)
 
     over_threads(work, features.indptr, thread_count("estimate_product", None))
-    result += product
+    return product
 
 
-def standard_errors(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the jackknife's standard errors from deviations of the groups, along the last axis."""
+def standard_errors(
+    deviations: NDArray[np.float64], excess: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return the jackknife's standard errors from deviations of the groups, along the last axis.
+
+    ``excess`` is T, the part of the variance that the deviations have twice; there is no less than T.
+    """
     G = deviations.shape[-1]
-    return np.sqrt(np.square(deviations).sum(axis=-1) / (G * (G - 1)))
+    variances = np.square(deviations).sum(axis=-1) / (G * (G - 1))
+    return np.sqrt(np.maximum(variances - excess, excess))

@@ -12,7 +12,7 @@ from walkernel._checks import fits_in_memory, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
 from walkernel.operators._error_bars import Origin, enough_groups, entry_errors
-from walkernel.operators._products import Side, product_deviations, standard_errors
+from walkernel.operators._products import Product, Side, standard_errors
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -120,8 +120,8 @@ class FeatureOperator(KernelOperator):
         groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if turned else walked
-        sides = Side(self.left, left), Side(self.right, right)
-        return standard_errors(product_deviations(*sides, V, groups, self._reached)), groups
+        product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
+        return standard_errors(*product.deviations(V)), groups
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,9 +86,9 @@ def multiply_groups(
     indices: Any,
     data: NDArray[np.float64],
     groups: NDArray[np.float32],  # (columns, groups)
-    out: NDArray[np.float64],  # (rows, groups), added to
+    out: NDArray[np.float64],  # (rows, groups), filled
 ) -> None:
-    """Add the product of some rows of a CSR matrix with a dense one of few columns."""
+    """Return the product of some rows of a CSR matrix with a dense one of few columns."""
     total = np.empty(groups.shape[1], dtype=np.float32)
     for row in range(first, last):
         total[:] = 0.0
@@ -95,56 +96,131 @@ def multiply_groups(
             value, own = np.float32(data[q]), groups[indices[q]]
             for g in range(total.size):
                 total[g] += value * own[g]
-        out[row] += total
+        out[row] = total
 
 
-def project(
-    request: Request,
-    factors: NDArray[np.float64],  # (lengths,): what the load of a deposit is multiplied by
-    starts: NDArray[np.int64],
+@compiled
+def square_row(
+    first: int,
     n_groups: int,
-    u: NDArray[np.float64],  # (c, columns), or empty
-    v: NDArray[np.float64],  # (starts, c), or empty
-    columns: NDArray[np.int32] | None,  # (n_nodes,): the column of each node, -1 for none; None: itself
-    n_columns: int,
-    n_threads: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Walk from all start nodes: (gathered, scattered), empty where there is no u or no v."""
-    gathered = np.empty((starts.size, u.shape[0], n_groups) if u.size else (0, 0, 0))
-    scattered = np.zeros((v.shape[1], n_groups, n_columns) if v.size else (0, 0, 0))
-    pool = Pool([request.table.indices.dtype, np.float64])
-    step = max(1, TASK_WALKS // request.n_walks)
-    edges = np.linspace(0, starts.size, 1 + min(CHUNKS, -(-starts.size // step))).astype(int)
+    starts: NDArray[np.int64],
+    nodes: Any,
+    values: NDArray[np.float64],
+    others: NDArray[np.float32],  # (columns, others)
+    products: NDArray[np.float32],  # (groups, others), filled
+) -> float:
+    """Return Σ over groups g and others h of (φ_g·d_h − mean over g)² for one row."""
+    products[:] = 0.0
+    for g in range(n_groups):
+        own = products[g]
+        for q in range(starts[first + g], starts[first + g + 1]):
+            value, other = np.float32(values[q]), others[nodes[q]]
+            for h in range(own.size):
+                own[h] += value * other[h]
+    total = 0.0
+    for h in range(products.shape[1]):
+        mean = 0.0
+        for g in range(n_groups):
+            mean += products[g, h] / n_groups
+        for g in range(n_groups):
+            total += (products[g, h] - mean) ** 2
+    return total
 
-    def work(chunk: int) -> NDArray[np.float64]:
-        own = np.zeros_like(scattered)
-        for first in range(edges[chunk], edges[chunk + 1], step):
-            part = slice(first, min(first + step, edges[chunk + 1]))
-            lengths, n, (nodes, values) = _walk(request, factors, starts[part], pool)
-            if columns is not None:
-                number_columns(n, nodes, values, columns)
-            where = np.empty((part.stop - first) * n_groups + 1, dtype=np.int64)
-            find_groups(request.n_walks // n_groups, lengths, where)
-            sums = Sums(u, v[part], gathered[part], own)
-            add_deposits(n_groups, where, nodes, values, sums)
+
+@compiled
+def square_rows(
+    n_groups: int,
+    starts: NDArray[np.int64],
+    nodes: Any,
+    values: NDArray[np.float64],
+    others: NDArray[np.float32],
+    out: NDArray[np.float64],  # (rows,), filled
+) -> None:
+    """Fill ``square_row`` of some rows."""
+    products = np.empty((n_groups, others.shape[1]), dtype=np.float32)
+    for row in range(out.size):
+        out[row] = square_row(row * n_groups, n_groups, starts, nodes, values, others, products)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Walks that are walked again in groups, and the columns that their deposits go to.
+
+    Parameters
+    ----------
+    factors : ndarray, (lengths,)
+        What the load of a deposit is multiplied by.
+    columns : ndarray of int32, (n_nodes,), or None
+        The column of each node, -1 for none; None if nodes are columns.
+    """
+
+    request: Request
+    factors: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    n_groups: int
+    columns: NDArray[np.int32] | None
+    n_columns: int
+    n_threads: int
+
+    def project(
+        self,
+        u: NDArray[np.float64],  # (c, columns), or empty
+        v: NDArray[np.float64],  # (starts, c), or empty
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (gathered, scattered), empty where there is no u or no v."""
+        G = self.n_groups
+        gathered = np.empty((self.starts.size, u.shape[0], G) if u.size else (0, 0, 0))
+        scattered = np.zeros((v.shape[1], G, self.n_columns) if v.size else (0, 0, 0))
+
+        def work(parts: list[slice]) -> NDArray[np.float64]:
+            own = np.zeros_like(scattered)
+            for part, deposits in self._walk(parts):
+                add_deposits(G, *deposits, Sums(u, v[part], gathered[part], own))
+            return own
+
+        for own in self._in_turn(work):
+            scattered += own
+        return gathered, scattered
+
+    def square_products(self, others: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return Σ over groups g and columns h of others of (φ_ig·d_h − mean over g)², (starts,)."""
+        result = np.empty(self.starts.size)
+
+        def work(parts: list[slice]) -> NDArray[np.float64]:
+            for part, deposits in self._walk(parts):
+                square_rows(self.n_groups, *deposits, others, result[part])
+            return result
+
+        for _ in self._in_turn(work):
+            pass
+        return result
+
+    def _walk(self, parts: list[slice]) -> Iterator[tuple[slice, tuple[NDArray[Any], ...]]]:
+        """Walk task by task: (rows, (where the deposits of groups begin, nodes, values))."""
+        pool = Pool([self.request.table.indices.dtype, np.float64])
+        for part in parts:
+            lengths, n, (nodes, values) = _walk(self.request, self.factors, self.starts[part], pool)
+            if self.columns is not None:
+                number_columns(n, nodes, values, self.columns)
+            begins = np.empty((part.stop - part.start) * self.n_groups + 1, dtype=np.int64)
+            find_groups(self.request.n_walks // self.n_groups, lengths, begins)
+            yield part, (begins, nodes, values)
             pool.give_back([nodes, values])
-        return own
 
-    for own in _in_turn(work, edges.size - 1, n_threads):
-        scattered += own
-    return gathered, scattered
-
-
-def _in_turn(
-    work: Callable[[int], NDArray[np.float64]], count: int, n_threads: int
-) -> Iterator[NDArray[np.float64]]:
-    """Yield the results of work(0), work(1), …; no more of them are held than twice the threads."""
-    if n_threads == 1:
-        yield from map(work, range(count))
-        return
-    with ThreadPoolExecutor(min(n_threads, count)) as threads:
-        pending: deque[Future[NDArray[np.float64]]] = deque()
-        for chunk in range(count):
-            pending.append(threads.submit(work, chunk))
-            while len(pending) == 2 * n_threads or (chunk == count - 1 and pending):
+    def _in_turn(self, work: Callable[[list[slice]], NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+        """Yield the results of all chunks in order; no more of them are held than twice the threads."""
+        step, n = max(1, TASK_WALKS // self.request.n_walks), self.starts.size
+        tasks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
+        size = -(-len(tasks) // CHUNKS)
+        chunks = [tasks[first : first + size] for first in range(0, len(tasks), size)]
+        if self.n_threads == 1:
+            yield from map(work, chunks)
+            return
+        with ThreadPoolExecutor(self.n_threads) as threads:
+            pending: deque[Future[NDArray[np.float64]]] = deque()
+            for chunk in chunks:
+                pending.append(threads.submit(work, chunk))
+                if len(pending) == 2 * self.n_threads:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
