@@ -10,8 +10,8 @@ and the diagonal of debiased walks by the same up to a term like the last. Two t
 * It is left out: it adds to the variance 1/G of T = tr(cov L̄ cov u), the variance of the product of both
   errors, and T is in the first two terms already, because u and L̄ have errors of their own.
 * T is there twice, once in each. Where it counts (wide kernels and v without a direction, so that K v is
-  small), error bars would be up to √2 too wide, so that T is taken off once. It is estimated from the products
-  of dL_g, for the first few groups, with du_h of all others.
+  small), error bars would be up to √2 too wide, so that T is taken off once. It is estimated from the
+  products of dL_g, for the first few groups, with du_h of all others.
 
 What features have in common in all groups has no deviation and plays no part.
 """
@@ -149,8 +149,10 @@ def standard_errors(
 ) -> NDArray[np.float64]:
     """Return the jackknife's standard errors from deviations of the groups, along the last axis.
 
-    ``excess`` is T, the part of the variance that the deviations have twice; there is no less than T.
+    ``excess`` is T, the part of the variance that the deviations have twice. Where it is more than half of
+    what they have, the two are estimates of the same, and their mean is taken.
     """
     G = deviations.shape[-1]
     variances = np.square(deviations).sum(axis=-1) / (G * (G - 1))
-    return np.sqrt(np.maximum(variances - excess, excess))
+    once = np.where(excess <= variances / 2, variances - excess, (variances / 2 + excess) / 2)
+    return np.asarray(np.sqrt(once))
