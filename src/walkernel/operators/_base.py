@@ -158,7 +158,7 @@ class KernelOperator(LinearOperator):
         The standard errors are those of the walks, by the jackknife over at least 16 independent groups of
         them where there are so many, and 0 for a deterministic engine. They hold for entries that many
         walks contribute to; where hardly a walk goes from one node to the other, they are too small in most
-        samples.
+        samples: ``rare`` tells where, and ``upper`` bounds the entries there too.
 
         Examples
         --------
@@ -173,7 +173,13 @@ class KernelOperator(LinearOperator):
         values = self.entries(rows, cols)
         i = np.broadcast_to(self._positions("rows", rows), values.shape).ravel()
         j = np.broadcast_to(self._positions("cols", cols), values.shape).ravel()
-        errors, n_groups = self._entry_errors(i, j)
+        return self._entry_estimate(i, j, values)
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        """Return values of any shape with the standard errors at flat arrays of positions."""
+        errors, n_groups = self._entry_errors(rows, columns)
         return Estimate(values, errors.reshape(values.shape), n_groups)
 
     def _entry_errors(

@@ -7,11 +7,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from walkernel._checks import fits_in_memory, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
-from walkernel.operators._error_bars import Origin, enough_groups, entry_errors
+from walkernel.operators._error_bars import (
+    MOST_RELATIVE_ERROR,
+    Estimate,
+    Origin,
+    enough_groups,
+    entry_errors,
+    largest_entry,
+)
 from walkernel.operators._products import Product, Side, standard_errors
 
 ENTRIES_AT_ONCE = 2**16
@@ -109,10 +117,39 @@ class FeatureOperator(KernelOperator):
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
+        errors, _, groups = self._jackknife(rows, columns)
+        return errors, groups
+
+    def _jackknife(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
+        """Return standard errors, whether too few groups contribute, and the number of groups."""
         if self.origin is None:  # the transpose of an operator
-            return self._transpose()._entry_errors(columns, rows)
+            return self._transpose()._jackknife(columns, rows)
         groups = enough_groups("estimate", self.origin.n_walks, self.origin.sampler)
-        return entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+        return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        errors, few, groups = self._jackknife(rows, columns)
+        rare = few | (errors > MOST_RELATIVE_ERROR * np.abs(values.ravel()))
+        limits = np.zeros(rows.size)
+        if rare.any():
+            limits[rare] = self._limits(rows[rare], columns[rare])
+        shape = values.shape
+        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
+
+    def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
+        origin = self._transpose().origin if self.origin is None else self.origin
+        if origin.pair == "lazy" or self.graph.directed:
+            return np.full(rows.size, largest_entry(origin))
+        nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
+        errors, _, groups = self._jackknife(nodes, nodes)
+        diagonal = self._entries(nodes, nodes) + stdtrit(groups - 1, 0.975) * errors
+        left, right = np.sqrt(np.maximum(diagonal, 0.0))[where].reshape(2, -1)
+        return np.asarray(left * right)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         turned = self.origin is None  # the transpose of an operator
