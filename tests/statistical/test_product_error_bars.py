@@ -90,6 +90,24 @@ def test_groups_that_are_not_independent_do_not(monkeypatch):
     assert not 0.93 < sums < 0.97
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_intervals_of_smoothed_values_cover(normalize):
+    for kind, graph in (("karate", graphs.karate()), ("directed", graphs.directed())):
+        n, repeats, kernel = graph.n_nodes, 200, KERNELS["diffusion t=5"]
+        known, y = np.arange(0, n, 3), np.random.default_rng(0).standard_normal(len(range(0, n, 3)))
+        everywhere = (n * np.arange(repeats)[:, None] + known).ravel()
+        model = wk.NodeSmoother(copies(graph, repeats), kernel, normalize=normalize, n_walks=128)
+        model.fit(everywhere, np.tile(y, repeats))
+        value, stderr = (
+            part.reshape(repeats, n) for part in model.predict(np.arange(repeats * n), return_std=True)
+        )
+        K = wk.exact_kernel(graph, kernel)[:, known]
+        exact = K @ y / (K.sum(axis=1) if normalize else 1.0)
+        covered, spread = share(np.abs(value - exact) <= student.isf(0.025, 15) * stderr)
+        print(f"{kind:8s} normalize={normalize}: {covered:.4f} ± {spread:.4f}")
+        assert 0.93 < covered < 0.97
+
+
 def test_upper_bounds_of_entries():
     """Their coverage is printed by the true relative error, the spread over the copies."""
     for kind in ("karate", "grid"):
@@ -111,6 +129,7 @@ def test_upper_bounds_of_entries():
                 ]
                 print(
                     f"{kind:7s} relative error {low:.2f}–{high:.2f}: {own.sum():4d} entries, "
-                    f"rare {shares[0]:.3f}, below the interval's end {shares[1]:.3f}, below the upper bound {shares[2]:.3f}"
+                    f"rare {shares[0]:.3f}, below the interval's end {shares[1]:.3f}, "
+                    f"below the upper bound {shares[2]:.3f}"
                 )
         assert (entries.upper >= end).all()
