@@ -93,11 +93,13 @@ def test_isolated_nodes_have_no_error():
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_same_bits_on_any_number_of_threads(monkeypatch, coupled):
-    rng = np.random.default_rng(0)
-    graph = wk.Graph.from_edges(rng.integers(0, 500, (2500, 2)), n_nodes=500)
+    from walkernel.walks import _projections
+
+    graph = graphs.karate()
     sampler = wk.CoupledWalks(wk.matched_law(graph, KERNEL)) if coupled else None
-    K = wk.estimate_kernel(graph, KERNEL, 256, sampler=sampler)
-    V, results = rng.standard_normal((500, 2)), []
+    K = wk.estimate_kernel(graph, KERNEL, 64, sampler=sampler)
+    V, results = np.random.default_rng(0).standard_normal((34, 2)), []
+    monkeypatch.setattr(_projections, "TASK_WALKS", 64)
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
         results.append(K.estimate_product(V).stderr)

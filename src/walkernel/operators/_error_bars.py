@@ -96,8 +96,9 @@ class Estimate:
         Rare entries, of which an interval says little, get no less than what the kernel itself allows:
         √(K_ii K_jj) for a symmetric pair on an undirected graph, with 97.5 % upper bounds of both diagonal
         entries; otherwise Σ |αₖ| ρᵏ, or infinity where no such bound is known. That holds for every entry,
-        whether or not walks went there, and is mostly far above it. Other entries are left of the bound a
-        little less often than 97.5 %, since estimates from few walks are skew.
+        whether or not walks went there, and is mostly far above it. Estimates from few walks are skew, so
+        that the bound holds for about 95 % of the entries of a true relative error below 1/4, and 90 % of
+        those between 1/4 and 1/2 that are not found to be rare.
         """
         above = self.interval()[1]
         return np.asarray(np.where(self.rare, np.maximum(above, self.limit), above))
