@@ -142,7 +142,7 @@ class FeatureOperator(KernelOperator):
 
     def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
-        origin = self._transpose().origin if self.origin is None else self.origin
+        origin: Origin = self.origin or self._transpose().origin
         if origin.pair == "lazy" or self.graph.directed:
             return np.full(rows.size, largest_entry(origin))
         nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
@@ -153,7 +153,7 @@ class FeatureOperator(KernelOperator):
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         turned = self.origin is None  # the transpose of an operator
-        origin = self._transpose().origin if turned else self.origin
+        origin: Origin = self.origin or self._transpose().origin
         groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if turned else walked
