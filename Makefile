@@ -40,6 +40,7 @@ lint: $(VENV)/.lint $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tasks.py
+	$(BIN)/python benchmarks/error_bars.py
 
 clean:
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

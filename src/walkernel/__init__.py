@@ -28,7 +28,8 @@ _HOME = {
     "walkernel.planning": ["choose_sampler", "matched_law"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
-        "Estimate", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel", "polynomial_operator",
+        "Estimate", "EstimatedNeighbors", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel",
+        "polynomial_operator",
     ],
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     )
     from walkernel.operators import (
         Estimate,
+        EstimatedNeighbors,
         KernelOperator,
         Neighbors,
         estimate_kernel,

@@ -24,7 +24,7 @@ NAMES = [
         "theory",
     ),
     *("KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "choose_sampler"),
-    *("CoupledWalks", "Estimate", "matched_law"),
+    *("CoupledWalks", "Estimate", "EstimatedNeighbors", "matched_law"),
     *("clustering_error", "datasets", "solve_ode", "tasks"),
 ]
 

@@ -1,16 +1,23 @@
 """Kernel operators: walk, polynomial and exact engines behind one type."""
 
-from walkernel.operators._base import KernelOperator, Neighbors
-from walkernel.operators._error_bars import Estimate
+from walkernel.operators._base import EstimatedNeighbors, KernelOperator, Neighbors
+from walkernel.operators._error_bars import Estimate, enough_groups
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._polynomial import polynomial_operator
+from walkernel.operators._products import Product, Side, Walked, standard_errors
 
 __all__ = [
     "Estimate",
+    "EstimatedNeighbors",
     "KernelOperator",
     "Neighbors",
+    "Product",
+    "Side",
+    "Walked",
+    "enough_groups",
     "estimate_kernel",
     "exact_kernel",
     "polynomial_operator",
+    "standard_errors",
 ]

@@ -19,6 +19,8 @@ from walkernel.operators._error_bars import Estimate
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
+NEIGHBORS_AT_ONCE = 2**9
+"""Nodes whose neighbours' walks are in memory at a time."""
 
 
 class Neighbors(NamedTuple):
@@ -29,6 +31,14 @@ class Neighbors(NamedTuple):
 
     nodes: NDArray[Any]
     values: NDArray[np.float64]
+
+
+class EstimatedNeighbors(NamedTuple):
+    """The same with standard errors of the values, (n, k); 0 where there is no neighbour."""
+
+    nodes: NDArray[Any]
+    values: NDArray[np.float64]
+    stderr: NDArray[np.float64]
 
 
 class KernelOperator(LinearOperator):
@@ -153,7 +163,7 @@ class KernelOperator(LinearOperator):
         The standard errors are those of the walks, by the jackknife over at least 16 independent groups of
         them where there are so many, and 0 for a deterministic engine. They hold for entries that many
         walks contribute to; where hardly a walk goes from one node to the other, they are too small in most
-        samples.
+        samples: ``rare`` tells where, and ``upper`` bounds the entries there too.
 
         Examples
         --------
@@ -168,7 +178,13 @@ class KernelOperator(LinearOperator):
         values = self.entries(rows, cols)
         i = np.broadcast_to(self._positions("rows", rows), values.shape).ravel()
         j = np.broadcast_to(self._positions("cols", cols), values.shape).ravel()
-        errors, n_groups = self._entry_errors(i, j)
+        return self._entry_estimate(i, j, values)
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        """Return values of any shape with the standard errors at flat arrays of positions."""
+        errors, n_groups = self._entry_errors(rows, columns)
         return Estimate(values, errors.reshape(values.shape), n_groups)
 
     def _entry_errors(
@@ -176,6 +192,49 @@ class KernelOperator(LinearOperator):
     ) -> tuple[NDArray[np.float64], int]:
         """Return standard errors at flat arrays of positions, and the number of groups behind them."""
         return np.zeros(rows.size), 0
+
+    def estimate_product(self, v: ArrayLike) -> Estimate:
+        """Return K @ v with standard errors, both of the shape of K @ v.
+
+        They are those of the walks, by the jackknife over the groups of ``estimate``, and 0 for a
+        deterministic engine. All nodes are walked from once more, so that it takes about as long as the
+        estimation of K. Errors of different nodes are correlated: they have the walks from all nodes in
+        common.
+
+        Parameters
+        ----------
+        v : array of float, (n,) or (n, c)
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+        >>> K = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256)
+        >>> value, stderr = K.estimate_product([1.0, 0.0, 0.0, -1.0])
+        >>> exact = wk.polynomial_operator(graph, wk.Diffusion(1.0)) @ [1.0, 0.0, 0.0, -1.0]
+        >>> bool((abs(value - exact) < 4 * stderr).all())
+        True
+        """
+        values = self @ v
+        columns = np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1)
+        errors, n_groups = self._product_errors(columns)
+        return Estimate(values, errors.reshape(values.shape), n_groups)
+
+    def estimate_row_sums(self) -> Estimate:
+        """Return the sum of each row, (n,), with standard errors: the product with ones.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> K = wk.estimate_kernel(wk.load_dataset("karate").graph, wk.Diffusion(1.0), n_walks=256)
+        >>> K.estimate_row_sums().stderr.shape
+        (34,)
+        """
+        return self.estimate_product(np.ones(self.shape[1]))
+
+    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        """Return standard errors of K V for V of shape (n, c), and the number of groups behind them."""
+        return np.zeros((self.shape[0], V.shape[1])), 0
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return the rows of some nodes as a dense array, (len(nodes), n)."""
@@ -185,18 +244,53 @@ class KernelOperator(LinearOperator):
 
     def topk(self, nodes: Any, k: int) -> Neighbors:
         """Return the k most similar nodes of each node, itself excepted, among those of positive value."""
-        positions = self._row_positions("topk", nodes)
-        k = whole_number("topk", "k", k, 1)
-        fits_in_memory("topk", (positions.size, k), "Use a smaller k.")
+        _, found, values = self._best("topk", nodes, k)
+        return Neighbors(self._names(found), values)
+
+    def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
+        """Return what ``topk`` does, with the standard error of each value.
+
+        The standard errors are those that ``estimate`` gives for the same entries, and do not tell of the
+        choice: the largest of many estimates are too large on average, and a neighbour that few walks lead
+        to may be there by chance. The same entries of an operator with another seed are free of that.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+        >>> best = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256).estimate_topk(["d"], 2)
+        >>> best.nodes[0, 0], bool((best.stderr > 0).all())
+        ('c', True)
+        """
+        positions, found, values = self._best("estimate_topk", nodes, k)
+        errors = np.zeros(found.shape)
+        for first in range(0, positions.size, NEIGHBORS_AT_ONCE):
+            part = slice(first, first + NEIGHBORS_AT_ONCE)
+            there = found[part] >= 0
+            rows = np.broadcast_to(positions[part, None], there.shape)[there]
+            if rows.size:
+                errors[part][there] = self._entry_errors(rows, found[part][there])[0]
+        return EstimatedNeighbors(self._names(found), values, errors)
+
+    def _best(
+        self, owner: str, nodes: Any, k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return the positions of nodes, those of their neighbours, -1 where there are none, and values."""
+        positions = self._row_positions(owner, nodes)
+        k = whole_number(owner, "k", k, 1)
+        fits_in_memory(owner, (positions.size, k), "Use a smaller k.")
         found = np.full((positions.size, k), -1, dtype=np.int64)
         values = np.zeros((positions.size, k))
         size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
         for first in range(0, positions.size, size):
             self._topk_block(positions[first : first + size], found[first:], values[first:])
+        return positions, found, values
+
+    def _names(self, found: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the nodes at some positions: None, or -1 where nodes are ids, for a position of -1."""
         names = self.graph.names(self.ids[found])
         missing: Any = None if names.dtype == object else -1
-        names = np.where(found < 0, missing, names)
-        return Neighbors(names, values)
+        return np.where(found < 0, missing, names)
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

@@ -147,9 +147,10 @@ def _join(asked: Asked, plan: Plan, found: dict[int, FeatureRows], origin: Origi
     reached, sides = keep_reached(*sides) if ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
         "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
+        "reached": reached,
     }  # fmt: skip
     if plan.pair == "lazy":
-        return LazyOperator(graph, ids, *sides, reached=reached, **about)
+        return LazyOperator(graph, ids, *sides, **about)
     if plan.ensembles == "debiased":
         about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, norms)
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)

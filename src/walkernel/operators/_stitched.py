@@ -121,13 +121,21 @@ class StitchedOperator(KernelOperator):
     ) -> tuple[NDArray[np.float64], int]:
         if self.factors[0].origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
-        groups = enough_groups(self.factors[0].origin)
-        without = np.array([K._entries(rows, columns) for K in self.without_groups()])
-        return np.asarray(np.sqrt((groups - 1) * without.var(axis=0))), groups
+        without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
+        return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
 
-    def without_groups(self) -> Iterator[StitchedOperator]:
+    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        turned = self._transpose() if self.factors[0].origin is None else None
+        walked = turned if isinstance(turned, StitchedOperator) else self
+        parts = walked.without_groups("estimate_product")
+        without = np.array([(K if turned is None else K._transpose())._matmat(V) for K in parts])
+        return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+
+    def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
-        walked = [_Groups(factor.origin) for factor in self.factors if factor.origin is not None]
+        origins = [factor.origin for factor in self.factors if factor.origin is not None]
+        enough_groups(owner, origins[0].n_walks, origins[0].sampler)
+        walked = [_Groups(origin) for origin in origins]
         for g in range(walked[0].origin.n_groups):
             yield StitchedOperator(self.graph, [groups.without(g) for groups in walked])
 

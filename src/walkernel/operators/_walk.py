@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from walkernel._checks import fits_in_memory, thread_count
+from walkernel._checks import fits_in_memory, refuse, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
-from walkernel.operators._error_bars import Origin, enough_groups, entry_errors
+from walkernel.operators._error_bars import (
+    MOST_RELATIVE_ERROR,
+    Estimate,
+    Origin,
+    enough_groups,
+    entry_errors,
+    largest_entry,
+)
+from walkernel.operators._products import Product, Side, standard_errors
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -29,6 +38,8 @@ class FeatureOperator(KernelOperator):
         How the two sides came about, for ``repr``.
     origin : Origin, optional
         How the walks were drawn, for error bars.
+    reached : ndarray of int64, (c,), optional
+        The nodes that the columns of the features stand for; all nodes of the graph if not given.
     """
 
     stitches = 1
@@ -45,9 +56,11 @@ class FeatureOperator(KernelOperator):
         ensembles: str = "independent",
         note: str = "",
         origin: Origin | None = None,
+        reached: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(graph, ids)
         self.origin = origin
+        self._reached = reached
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._turned: FeatureOperator | None = None
@@ -77,6 +90,7 @@ class FeatureOperator(KernelOperator):
             turned = FeatureOperator(
                 self.graph, self.ids, self.right, self.left,
                 correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
+                reached=self._reached,
             )  # fmt: skip
             turned._turned, self._turned = self, turned
         return self._turned
@@ -110,10 +124,55 @@ class FeatureOperator(KernelOperator):
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
+        errors, _, groups = self._jackknife(rows, columns)
+        return errors, groups
+
+    def _jackknife(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
+        """Return standard errors, whether too few groups contribute, and the number of groups."""
         if self.origin is None:  # the transpose of an operator
-            return self._transpose()._entry_errors(columns, rows)
-        groups = enough_groups(self.origin)
-        return entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+            return self._transpose()._jackknife(columns, rows)
+        groups = enough_groups("estimate", self.origin.n_walks, self.origin.sampler)
+        return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        errors, few, groups = self._jackknife(rows, columns)
+        rare = few | (errors > MOST_RELATIVE_ERROR * np.abs(values.ravel()))
+        limits = np.zeros(rows.size)
+        if rare.any():
+            limits[rare] = self._limits(rows[rare], columns[rare])
+        shape = values.shape
+        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
+
+    def _walked_by(self) -> Origin:
+        """Return how the walks were drawn, also those of an operator that this is the transpose of."""
+        origin = self.origin or self._transpose().origin
+        if origin is None:
+            refuse("KernelOperator", "the operator", "made by estimate_kernel to have error bars", self)
+        return origin
+
+    def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
+        origin = self._walked_by()
+        if origin.pair == "lazy" or self.graph.directed:
+            return np.full(rows.size, largest_entry(origin))
+        nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
+        errors, _, groups = self._jackknife(nodes, nodes)
+        diagonal = self._entries(nodes, nodes) + stdtrit(groups - 1, 0.975) * errors
+        left, right = np.sqrt(np.maximum(diagonal, 0.0))[where].reshape(2, -1)
+        return np.asarray(left * right)
+
+    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        turned = self.origin is None  # the transpose of an operator
+        origin = self._walked_by()
+        groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
+        walked = origin.walked(self.ids)
+        left, right = walked[::-1] if turned else walked
+        product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
+        return standard_errors(*product.deviations(V)), groups
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
@@ -128,10 +187,6 @@ class FeatureOperator(KernelOperator):
 
 class LazyOperator(FeatureOperator):
     """K̂ = Φ₁ with f₁ = α, f₂ = δ₀: one walk set, unbiased, not symmetric; its rows reach all N columns."""
-
-    def __init__(self, *arguments: Any, reached: NDArray[np.int64] | None, **about: Any) -> None:
-        super().__init__(*arguments, **about)
-        self._reached = reached
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return rows of K̂ over *all* nodes of the graph, dense, (len(nodes), n_nodes)."""

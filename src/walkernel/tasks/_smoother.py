@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,6 +14,7 @@ from walkernel._checks import flag
 from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators import Product, Side, enough_groups, standard_errors
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
@@ -92,33 +94,59 @@ class NodeSmoother(NodeRegressor):
         targets = node_targets(owner, self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
-        weights = self._right_side(pair, kind, known, np.column_stack([values, np.ones(known.size)]))
-        self.pair_, self.sampler_, self.n_features_in_ = pair, kind.sampler, 1
-        self._kind, self._weights, self._mean = kind, weights, values.mean(axis=0)
         self._sequence = Coefficients(self.kernel) if pair == "lazy" else self.kernel
+        right = self._right_side(pair, kind, known)
+        values = np.column_stack([values, np.ones(known.size)])
+        self.pair_, self.sampler_, self.n_features_in_ = pair, kind.sampler, 1
+        self._kind, self._mean = kind, values[:, :-1].mean(axis=0)
+        self._weights = np.asarray(right.T @ values)
+        self._known = (known, values)
         self._output = (targets.shape[1:], self.normalize)
         return self
 
-    def _right_side(
-        self, pair: str, kind: WalkKind, known: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return Φ₂ᵀ v, (n_nodes, c): what the walks from the known nodes carry to every node."""
+    def _right_side(self, pair: str, kind: WalkKind, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return Φ₂, (known, n_nodes): where the walks from the known nodes go."""
         if pair == "lazy":
-            carried = np.zeros((self.graph.n_nodes, values.shape[1]))
-            carried[known] = values
-            return carried
-        other_side = kind._replace(stream=1, transpose=self.graph.directed)
-        return np.asarray(WALK_CACHE.features(other_side, self.kernel, known).T @ values)
+            shape = (known.size, kind.graph.n_nodes)
+            starts = np.arange(known.size + 1)
+            return scipy.sparse.csr_array((np.ones(known.size), known, starts), shape=shape)
+        return WALK_CACHE.features(_other_side(kind), self._sequence, known)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the smoothed values at some nodes, (n,) or (n, n_outputs)."""
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the smoothed values at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+        return_std : bool
+            Also return the standard errors of the walks, by the jackknife over at least 16 independent
+            groups of them: how far the values are from those of endless walks, not from the truth. The
+            walks of all nodes concerned are walked once more. NaN where a value is not of the walks.
+
+        Returns
+        -------
+        values : ndarray of float64, (n,) or (n, n_outputs)
+        stderr : ndarray of the same shape, if ``return_std``
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> ring = wk.Graph.from_edges([(i, (i + 1) % 20) for i in range(20)])
+        >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0)).fit([0, 10], [1.0, -1.0])
+        >>> values, stderr = smoother.predict([1, 9], return_std=True)
+        >>> values.shape, bool((stderr < 0.1).all())
+        ((2,), True)
+        """
         check_is_fitted(self)
+        flag(type(self).__name__, "return_std", return_std)
         ids = node_ids(type(self).__name__, self._kind.graph, X)
         shape, normalize = self._output
         sums = WALK_CACHE.features(self._kind, self._sequence, ids) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
+        met = total > 0
         if normalize:
-            met = total > 0
             values = np.where(met, values / np.where(met, total, 1.0), self._mean)
             if not met.all():
                 warnings.warn(
@@ -126,4 +154,33 @@ class NodeSmoother(NodeRegressor):
                     "over the known nodes and get their mean. Use a wider kernel or more walks.",
                     stacklevel=2,
                 )
-        return values.reshape(ids.size, *shape)
+        if not return_std:
+            return values.reshape(ids.size, *shape)
+        errors = self._standard_errors(ids, values, np.where(met, total, np.nan) if normalize else None)
+        return values.reshape(ids.size, *shape), errors.reshape(ids.size, *shape)
+
+    def _standard_errors(
+        self, ids: NDArray[np.int64], values: NDArray[np.float64], total: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """Return standard errors of sums, or of their ratios to ``total``, (n, n_outputs)."""
+        kind, (known, weights) = self._kind, self._known
+        groups = enough_groups(type(self).__name__, kind.n_walks, kind.sampler)
+        asked, where = np.unique(ids, return_inverse=True)
+        lazy = self.pair_ == "lazy"
+        right = None if lazy else _other_side(kind).walked(self._sequence, known, groups)
+        features = WALK_CACHE.features(kind, self._sequence, asked)
+        product = Product(
+            Side(features, kind.walked(self._sequence, asked, groups)),
+            Side(self._right_side(self.pair_, kind, known), right),
+            groups,
+        )
+        deviations, excess = (part[where] for part in product.deviations(weights))
+        if total is None:
+            return standard_errors(deviations[:, :-1], excess[:, :-1])
+        ratios = (deviations[:, :-1] - values[:, :, None] * deviations[:, -1:]) / total[:, :, None]
+        return standard_errors(ratios)
+
+
+def _other_side(kind: WalkKind) -> WalkKind:
+    """Return the walks of the known nodes, independent of those that are asked for."""
+    return kind._replace(stream=1, transpose=kind.graph.directed)

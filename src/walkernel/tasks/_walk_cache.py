@@ -18,9 +18,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
-from walkernel.features import Coefficients, Walks, identity
+from walkernel.features import Coefficients, Sampling, Walks, identity
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators import Walked
 from walkernel.sampling import sample_features, sample_walks
 from walkernel.walks import Sampler
 
@@ -53,6 +54,10 @@ class WalkKind(NamedTuple):
             graph, n_walks, sampler=sampler, seed=seed, stream=stream, nodes=graph.names(ids),
             matrix=matrix, transpose=transpose,
         )  # fmt: skip
+
+    def walked(self, kernel: Sequence, ids: NDArray[np.int64], n_groups: int) -> Walked:
+        """Return the walks from some nodes in groups, to be walked again."""
+        return Walked(Sampling(self.graph, ids, *self[1:]), kernel, n_groups)
 
     def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Walk from some nodes for one kernel only."""

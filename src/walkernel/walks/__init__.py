@@ -11,7 +11,7 @@ from walkernel.walks._samplers import (
 )
 from walkernel.walks._sampling import Deposits, Request, Rows, concatenate, sample_deposits, sample_rows
 from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_table
-from walkernel.walks._weighing import Terms, sort_terms
+from walkernel.walks._weighing import Terms, over_threads, sort_terms
 
 __all__ = [
     "SAMPLERS",
@@ -28,6 +28,7 @@ __all__ = [
     "concatenate",
     "follow_front",
     "hop_table",
+    "over_threads",
     "sample_deposits",
     "sample_rows",
     "sampler_fields",

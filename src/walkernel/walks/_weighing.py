@@ -36,7 +36,7 @@ class Terms(NamedTuple):
         def work(first: int, last: int) -> None:
             weigh(first, last, rows, *self, f, indptr, indices, data)
 
-        _over_threads(work, indptr, n_threads)
+        over_threads(work, indptr, n_threads)
         return Rows(indptr, indices, data, NO_NORMS, 0)
 
 
@@ -55,14 +55,14 @@ def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
     def find(first: int, last: int) -> None:
         locate(first, last, n_walks, *record[:4], *head[:4], counts, loose, places, lengths, loads)
 
-    _over_threads(find, loose_starts, n_threads)
+    over_threads(find, loose_starts, n_threads)
     indptr = offsets(counts)
     indices = np.empty(indptr[-1], dtype=loose.dtype)
 
     def close(first: int, last: int) -> None:
         move_together(first, last, loose_starts, indptr, loose, indices)
 
-    _over_threads(close, loose_starts, n_threads)
+    over_threads(close, loose_starts, n_threads)
     return Terms(indptr, indices, starts, places, lengths, loads)
 
 
@@ -71,7 +71,7 @@ def _narrowest(values: NDArray[Any]) -> Any:
     return np.uint16 if values.max(initial=0) < 2**16 else np.int32
 
 
-def _over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
+def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
     """Call ``work`` with ranges of rows that have about the same number of deposits, one for each thread."""
     parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
     edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)

@@ -83,3 +83,55 @@ def test_conjugate_gradients_that_do_not_arrive_are_an_error(monkeypatch):
     model = wk.NodeRidge(graphs.weighted(), wk.Diffusion(4.0), alpha=1e-6, max_iter=2)
     with pytest.raises(RuntimeError, match=r"did not reach tol=1e-08 in max_iter=2 steps"):
         model.fit(KNOWN, VALUES[KNOWN])
+
+
+class TestStandardErrors:
+    """``NodeSmoother.predict(return_std=True)``."""
+
+    @pytest.mark.parametrize("normalize", [False, True])
+    def test_values_stay_and_errors_are_those_of_groups(self, normalize):
+        graph, known, asked = graphs.karate(), np.arange(0, 34, 2), [3, 8, 3]
+        y = np.random.default_rng(0).standard_normal((known.size, 2))
+        smoother = wk.NodeSmoother(
+            graph, KERNEL, n_walks=2048, normalize=normalize, random_state=3, sampler=wk.IndependentWalks()
+        )
+        values, stderr = smoother.fit(known, y).predict(asked, return_std=True)
+        assert np.array_equal(values, smoother.predict(asked))
+        assert values.shape == stderr.shape == (3, 2)
+        assert np.array_equal(stderr[0], stderr[2])
+
+        def groups(stream):
+            walks = wk.sample_walks(graph, 2048, seed=3, stream=stream)
+            return walks.in_groups(16).features(KERNEL).toarray().reshape(34, 16, -1).swapaxes(0, 1)
+
+        left, right, V = groups(0), groups(1)[:, known], np.column_stack([y, np.ones(known.size)])
+        sums = np.array(
+            [np.delete(left, g, 0).mean(0)[asked] @ (np.delete(right, g, 0).mean(0).T @ V) for g in range(16)]
+        )
+        ratios = sums[..., :-1] / (sums[..., -1:] if normalize else 1.0)
+        assert np.allclose(stderr, np.sqrt(15 * ratios.var(axis=0)), rtol=0.05)
+
+    def test_lazy_pair(self):
+        graph = graphs.karate()
+        smoother = wk.NodeSmoother(graph, wk.InverseCosine(), n_walks=64).fit([0, 5], [1.0, 2.0])
+        values, stderr = smoother.predict([1, 2], return_std=True)
+        assert values.shape == stderr.shape == (2,)
+        assert (stderr > 0).all()
+
+    def test_a_value_that_is_not_of_the_walks_has_none(self):
+        graph = wk.Graph.from_edges([(0, 1), (2, 3)])
+        smoother = wk.NodeSmoother(graph, KERNEL, normalize=True).fit([0, 1], [2.0, 4.0])
+        with pytest.warns(UserWarning, match="no positive sum"):
+            values, stderr = smoother.predict([1, 3], return_std=True)
+        assert np.isfinite(stderr[0])
+        assert np.isnan(stderr[1])
+        assert values[1] == 3.0
+
+    def test_bad_input(self):
+        graph = graphs.karate()
+        one_group = wk.CoupledWalks(wk.matched_law(graph, KERNEL))
+        smoother = wk.NodeSmoother(graph, KERNEL, n_walks=16, sampler=one_group).fit([0], [1.0])
+        with pytest.raises(TypeError, match="NodeSmoother: return_std must be True or False"):
+            smoother.predict([1], return_std="yes")
+        with pytest.raises(ValueError, match="NodeSmoother: n_walks must be enough for two groups of walks"):
+            smoother.predict([1], return_std=True)

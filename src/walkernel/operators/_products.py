@@ -1,0 +1,157 @@
+"""Error bars of products L̄ R̄ᵀ v: the jackknife over groups of walks, from sums over their deposits.
+
+With features L_g and R_g of the G groups of walks, deviations dL_g = L_g − L̄ and dR_g = R_g − R̄, u = R̄ᵀv and
+du_g = dR_gᵀv, leaving out group g on both sides changes the product by
+
+    −(dL_g u + L̄ du_g) / (G − 1) + dL_g du_g / (G − 1)²,
+
+and the diagonal of debiased walks by the same up to a term like the last. Two things about the last term:
+
+* It is left out: it adds to the variance 1/G of T = tr(cov L̄ cov u), the variance of the product of both
+  errors, and T is in the first two terms already, because u and L̄ have errors of their own.
+* T is there twice, once in each. Where it counts (wide kernels and v without a direction, so that K v is
+  small), error bars would be up to √2 too wide, so that T is taken off once. It is estimated from the
+  products of dL_g, for the first few groups, with du_h of all others.
+
+What features have in common in all groups has no deviation and plays no part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel._checks import thread_count
+from walkernel.convergence import Root
+from walkernel.features import Coefficients, Sampling, modulation_values
+from walkernel.kernels import Kernel
+from walkernel.products import multiply_transposed
+from walkernel.walks import over_threads
+
+if TYPE_CHECKING:
+    from walkernel.walks._projections import Projection
+
+SUMS_AT_ONCE = 2**24
+"""Sums, one for each column and group, that are made for some columns of v at a time."""
+FEW_GROUPS = 4
+"""Groups g whose walks are walked once more for T."""
+NOTHING = np.empty((0, 0))
+
+
+class Walked(NamedTuple):
+    """Walks that are walked again, in groups, for one sequence f."""
+
+    sampling: Sampling
+    sequence: Kernel | Coefficients | Root
+    n_groups: int
+
+    def again(self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int) -> Projection:
+        """Return the first groups of the walks, ready to be walked again."""
+        from walkernel.walks._projections import Projection
+
+        request, columns = self.sampling.request(), None
+        walks = n_groups * (request.n_walks // self.n_groups)
+        if reached is not None:
+            columns = np.full(self.sampling.graph.n_nodes, -1, dtype=np.int32)
+            columns[reached] = np.arange(reached.size)
+        return Projection(
+            replace(request, n_walks=walks), self._factors(), self.sampling.ids, n_groups, columns,
+            n_columns, thread_count("estimate_product", None),
+        )  # fmt: skip
+
+    def _factors(self) -> NDArray[np.float64]:
+        """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
+        own, survival = self.sampling, self.sampling.request().survival
+        f = modulation_values(own.graph, self.sequence, own.sampler, own.matrix, survival.size, own.transpose)
+        return f / survival * (self.n_groups / self.sampling.n_walks)
+
+
+class Side(NamedTuple):
+    """One side of a product: its features, and the walks they come from; None if they are not random."""
+
+    features: scipy.sparse.csr_array  # (n, columns)
+    walked: Walked | None
+
+
+class Product(NamedTuple):
+    """L̄ R̄ᵀ v, with all that its error bars need.
+
+    ``reached`` are the nodes that the columns of the features stand for; None: all nodes.
+    """
+
+    left: Side
+    right: Side
+    n_groups: int
+    reached: NDArray[np.int64] | None = None
+
+    def deviations(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c)."""
+        rows, n_columns = self.left.features.shape
+        result = np.empty((rows, V.shape[1], self.n_groups))
+        excess = np.zeros((rows, V.shape[1]))
+        size = max(1, SUMS_AT_ONCE // (self.n_groups * n_columns))
+        for first in range(0, V.shape[1], size):
+            part = slice(first, first + size)
+            result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
+            for c in range(len(moved)):
+                groups = np.ascontiguousarray(moved[c].T, dtype=np.float32)
+                result[:, first + c] += _carried(self.left.features, groups)
+                excess[:, first + c] = self._second_order(groups)
+        return result, excess
+
+    def _first_order(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dL_g u, (rows, c, n_groups), and du_g, (c, n_groups, columns), empty if there are none."""
+        rows, n_columns = self.left.features.shape
+        left, right = self.left.walked, self.right.walked
+        shared = left is not None and left is right
+        gathered, moved = np.zeros((rows, V.shape[1], self.n_groups)), NOTHING
+        if left is not None:
+            u = multiply_transposed(self.right.features, V, thread_count("estimate_product", None))
+            walks = left.again(self.reached, n_columns, self.n_groups)
+            gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
+            gathered -= gathered.mean(axis=2, keepdims=True)
+        if right is not None and not shared:
+            _, moved = right.again(self.reached, n_columns, self.n_groups).project(NOTHING, V)
+        if moved.size:
+            moved -= moved.mean(axis=1, keepdims=True)
+        return gathered, moved
+
+    def _second_order(self, groups: NDArray[np.float32]) -> NDArray[np.float64] | float:
+        """Return T from the products of dL_g and du_h, h in none of the groups g."""
+        G, few = self.n_groups, min(FEW_GROUPS, self.n_groups // 2)
+        if self.left.walked is None or self.right.walked is None or few < 2:
+            return 0.0
+        walks = self.left.walked.again(self.reached, self.left.features.shape[1], few)
+        squares = walks.square_products(np.ascontiguousarray(groups[:, few:]))
+        return squares / ((few - 1) * (G - few) * G * (G - 1))
+
+
+def _carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return L̄ du_g, (n, n_groups)."""
+    from walkernel.walks._projections import multiply_groups
+
+    product = np.empty((features.shape[0], groups.shape[1]))
+
+    def work(first: int, last: int) -> None:
+        multiply_groups(first, last, features.indptr, features.indices, features.data, groups, product)
+
+    over_threads(work, features.indptr, thread_count("estimate_product", None))
+    return product
+
+
+def standard_errors(
+    deviations: NDArray[np.float64], excess: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return the jackknife's standard errors from deviations of the groups, along the last axis.
+
+    ``excess`` is T, the part of the variance that the deviations have twice. Where it is more than half of
+    what they have, the two are estimates of the same, and their mean is taken.
+    """
+    G = deviations.shape[-1]
+    variances = np.square(deviations).sum(axis=-1) / (G * (G - 1))
+    once = np.where(excess <= variances / 2, variances - excess, (variances / 2 + excess) / 2)
+    return np.asarray(np.sqrt(once))
