@@ -258,15 +258,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder to fill")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     cells = all_cells(options.workers, (2, 1) if options.quick else (10, 4))
+    write_csv(cells, options.out / "accuracy.csv")
+    save_accuracy_figure(cells, options.out / "accuracy.png")
     timed = {name: KERNELS[name] for name in ("diffusion t=1", "diffusion t=5", "diffusion t=20")}
     times = seconds_per_step(timed, 3 if options.quick else 7)
     text = "\n".join([machine(), error_table(cells), walked_table(cells), *acceptance(cells, times)])
     print(text)
-    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "accuracy.txt").write_text(text + "\n", encoding="utf-8")
-    write_csv(cells, options.out / "accuracy.csv")
-    save_accuracy_figure(cells, options.out / "accuracy.png")
 
 
 if __name__ == "__main__":
