@@ -127,7 +127,7 @@ def graphs() -> dict[str, wk.Graph]:
         try:
             found[name] = wk.load_dataset(name).graph
         except (OSError, ImportError) as reason:
-            print(f"{name} is skipped: {reason}", file=sys.stderr)
+            print(f"{name} is skipped: {str(reason).partition(':')[0]}.", file=sys.stderr)
     return found
 
 
