@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from acceptance import Cell
 
 DPI = 150
+MOST_GAIN = 1000
 LETTER = 0.13
 """Height of a label as a part of a panel's."""
 
@@ -92,7 +93,8 @@ def _draw_panel(axes: Any, cells: Sequence[Cell], ends: tuple[float, float]) -> 
     errors = {name: last[name].error for name, line in LINES.items() if line.with_gain}
     for name, height in _apart(errors, (ends[1] / ends[0]) ** LETTER).items():
         gain = float(f"{paper.error / errors[name]:.2g}")
-        axes.text(1.12 * paper.walked, height, f"{gain:g}×", color=LINES[name].colour, fontsize=8.5,
+        label = f"{gain:g}×" if gain <= MOST_GAIN else f">{MOST_GAIN}×"
+        axes.text(1.12 * paper.walked, height, label, color=LINES[name].colour, fontsize=8.5,
                   fontweight="bold", va="center")  # fmt: skip
     axes.grid(alpha=0.35, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
