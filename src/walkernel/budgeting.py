@@ -23,10 +23,10 @@ from walkernel.convergence import MARGIN, matched_survival
 from walkernel.graph import Graph
 from walkernel.walks import CoupledWalks, Hops, follow_front, hop_table
 
-PROBES = 64
+PROBES, GOLDEN = 256, 0.6180339887498949
 """Start nodes whose heads are followed to learn what heads cost."""
 LONGEST_HEAD = 8
-FEWEST_WALKS, MOST_WALKS = 4, 2**12
+FEWEST_WALKS, MOST_WALKS = 3, 2**12
 LONGEST_MARGIN = 1.5
 """By how much walks are made more probable to go on, where steps are left."""
 FEW_GROUPS, MANY_GROUPS = 4, 16
@@ -57,7 +57,7 @@ def head_costs(
     """
     turned = {direction and graph.directed for direction in directions}
     tables = [hop_table(graph, matrix, "weights", direction) for direction in turned]
-    probes = ids[:: max(1, ids.size // PROBES)]
+    probes = ids[(np.arange(min(PROBES, ids.size)) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
     per_direction = [_edges(table, probes, limit) for table in tables]
     shortest = min(len(edges) for edges in per_direction)
     totals = [sum(edges[r] for edges in per_direction) for r in range(shortest)]

@@ -25,9 +25,9 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.walks import IndependentWalks, Sampler
 
-WIDTHS = 2.0 ** np.arange(-4, 11)
+WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
 """Diffusion times t whose matched laws are on the ladder."""
-P_HALTS = 0.5 * 2.0 ** (-0.5 * np.arange(18))
+P_HALTS = 0.6 * 2.0 ** -np.arange(10.0)
 """Geometric laws on the ladder, for kernels that decay no faster."""
 LAST_RESORT = IndependentWalks(0.1 * 2.0**-6)
 """What walks a sequence that no law has a finite variance with."""
@@ -122,26 +122,23 @@ def _widest(graph: Graph, kernel: Kernel, stitches: int) -> Modulated:
 
 
 def suited_sampler(sequences: list[Modulated], n_walks: int) -> Sampler:
-    """Return walks that suit all of some sequences on a graph, on the ladder of length laws.
+    """Return walks that suit all of some sequences on a graph.
 
-    Of the laws the one is taken with the least variance times steps, relative to a matched one, for the
-    sequence that it suits least. The head depends on the law and not on the sequences.
+    Those of one have the law on a ladder that has the least variance times steps, so that others of about its
+    width get the same; those of several have one that is matched to the widest. The head depends on the law
+    and not on the sequences.
     """
     if any(sequence.largest_p_halt() <= 0 for sequence in sequences):
         return LAST_RESORT
     sizes = [sequence.sizes("weights") for sequence in sequences]
-    matched = [_cost(size, matched_survival(size)) for size in sizes]
-    worst = [
-        max(_cost(size, law) / best if best else 1.0 for size, best in zip(sizes, matched, strict=True))
-        for law in _ladder()
-    ]
-    if not np.isfinite(min(worst)):
-        return LAST_RESORT
-    law = _ladder()[int(np.argmin(worst))]
+    law = matched_survival(*sizes)
+    if len(sizes) == 1:
+        costs = [_cost(sizes[0], rung) for rung in _ladder()]
+        law = _ladder()[int(np.argmin(costs))] if np.isfinite(min(costs)) else law
     first = sequences[0]
     ids = np.arange(first.graph.n_nodes)
-    costs = head_costs(first.graph, ids, first.kernel.matrix, (False,), n_walks * float(law[1:].sum()))
-    return spend_walks(law, costs, n_walks, lambda head: law[head + 1 :] / law[head + 1]).sampler
+    edges = head_costs(first.graph, ids, first.kernel.matrix, (False,), n_walks * float(law[1:].sum()))
+    return spend_walks(law, edges, n_walks, lambda head: law[head + 1 :] / law[head + 1]).sampler
 
 
 @cache
