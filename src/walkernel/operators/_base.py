@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator
 from walkernel._checks import Described, distinct, fits_in_memory, refuse, whole_number
 from walkernel.graph import Graph
 from walkernel.operators._error_bars import Estimate
+from walkernel.operators._explanation import Explanation
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
@@ -75,6 +76,23 @@ class KernelOperator(LinearOperator):
     @abstractmethod
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return entries at flat arrays of positions."""
+
+    @abstractmethod
+    def explain(self) -> Explanation:
+        """Say in words and numbers what was chosen and why, and what it is worth.
+
+        The error is estimated from the spread of groups of walks, which are walked again for it.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> graph = wk.load_dataset("karate").graph
+        >>> about = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256).explain()
+        >>> print(about.text.splitlines()[0])
+        Diffusion(sigma=1.0) on 34 nodes, estimated from random walks.
+        >>> bool(0 < about.error < 0.01)
+        True
+        """
 
     def _adjoint(self) -> KernelOperator:
         return self._transpose()

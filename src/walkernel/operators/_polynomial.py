@@ -21,6 +21,7 @@ from walkernel.convergence import adjacency_bound, check_convergence, spectral_r
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
+from walkernel.operators._explanation import Explanation, megabytes
 
 MOST_TERMS = 2**16
 MOST_DIAGONAL = 2**34
@@ -39,14 +40,27 @@ class PolynomialOperator(KernelOperator):
         matrix: scipy.sparse.sparray,
         coefficients: NDArray[np.float64],
         recurrence: tuple[float, float],
+        tol: float,
     ) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
-        self.matrix, self.coefficients, self.recurrence = matrix, coefficients, recurrence
+        self.matrix, self.coefficients, self.recurrence, self.tol = matrix, coefficients, recurrence, tol
 
     def __repr__(self) -> str:
         kind = "Chebyshev" if self.recurrence[1] else "Taylor"
         n = self.shape[0]
         return f"KernelOperator({n}x{n}, {kind} polynomial of degree {self.coefficients.size - 1})"
+
+    def explain(self) -> Explanation:
+        """Say in words and numbers what it is made of."""
+        kind, products = "Chebyshev" if self.recurrence[1] else "Taylor", self.coefficients.size - 1
+        n_bytes = self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes
+        text = (
+            f"A {kind} polynomial of degree {products} on {self.shape[0]} nodes, deterministic: K @ v takes "
+            f"{products} sparse products, and its error is certified to be below {self.tol:.1g} times κ‖v‖.\n"
+            f"{megabytes(n_bytes)}. It has no features, and rows and entries cost as much as products with "
+            "the whole graph: for those, and for a few nodes, use estimate_kernel."
+        )
+        return Explanation(text, 0, n_bytes, self.tol, products)
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         a, b = self.recurrence
@@ -64,7 +78,7 @@ class PolynomialOperator(KernelOperator):
     def _transpose(self) -> PolynomialOperator:
         if not self.graph.directed:
             return self
-        return PolynomialOperator(self.graph, self.matrix.T, self.coefficients, self.recurrence)
+        return PolynomialOperator(self.graph, self.matrix.T, self.coefficients, self.recurrence, self.tol)
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         turned = self._transpose()
@@ -121,12 +135,22 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     tol = real_number(owner, "tol", tol, above=0, below=1)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
+    unit, terms = _terms(graph, kernel, tol)
+    recurrence = (1.0, 0.0) if graph.directed else (2.0, 1.0)
+    return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, recurrence, tol)
+
+
+def _terms(graph: Graph, kernel: Kernel, tol: float) -> tuple[float, NDArray[np.float64]]:
+    """Return a unit and the coefficients of the polynomial in M / unit."""
     if graph.directed:
-        unit, terms = _taylor_terms(graph, kernel, tol)
-        return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, (1.0, 0.0))
+        return _taylor_terms(graph, kernel, tol)
     radius = spectral_radius(graph, kernel.matrix) or 1.0
-    scaled = M if radius == 1.0 else M / radius
-    return PolynomialOperator(graph, scaled, _chebyshev_terms(kernel, radius, tol), (2.0, 1.0))
+    return radius, _chebyshev_terms(kernel, radius, tol)
+
+
+def polynomial_terms(graph: Graph, kernel: Kernel, tol: float) -> NDArray[np.float64]:
+    """Return the coefficients of the polynomial that is within tol."""
+    return _terms(graph, kernel, tol)[1]
 
 
 def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.float64]:

@@ -9,8 +9,9 @@ P = M₁…M_l,
     K̂ = P                  directed graphs, in which the right-hand side of each factor walks Mᵀ;
     K̂ = F Fᵀ, F = Φ₁…Φ_l   shared ensembles: E[F] = K^½, positive semidefinite and biased upward.
 
-Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: the G
-estimates K̂_(−g) are products of operators like K̂ itself.
+Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: for
+entries the G estimates K̂_(−g) are products of operators like K̂ itself, for K @ v their differences to first
+order.
 
 Reference: Choromanski et al., "GRFs++" (2025), arXiv 2510.07716.
 """
@@ -18,7 +19,7 @@ Reference: Choromanski et al., "GRFs++" (2025), arXiv 2510.07716.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import scipy.sparse
@@ -28,6 +29,9 @@ from walkernel._checks import Described, refuse
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 from walkernel.operators._error_bars import Origin, enough_groups
+from walkernel.operators._explain import explain_walks
+from walkernel.operators._explanation import Explanation
+from walkernel.operators._products import standard_errors
 from walkernel.operators._walk import FeatureOperator
 
 MOST_PRODUCTS = 2**36
@@ -70,6 +74,10 @@ class StitchedOperator(KernelOperator):
     def n_steps(self) -> int:
         """Steps walked for all factors, edges of exact heads included."""
         return self.factors[0].n_steps
+
+    def explain(self) -> Explanation:
+        """Say in words and numbers what was chosen and why, and what it is worth."""
+        return explain_walks(self, self.factors, self.factors[0]._walked_by())
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         result = np.zeros((self.shape[0], V.shape[1]))
@@ -125,11 +133,24 @@ class StitchedOperator(KernelOperator):
         return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        turned = self._transpose() if self.factors[0].origin is None else None
-        walked = turned if isinstance(turned, StitchedOperator) else self
-        parts = walked.without_groups("estimate_product")
-        without = np.array([(K if turned is None else K._transpose())._matmat(V) for K in parts])
-        return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+        """Return the jackknife's standard errors to first order.
+
+        Leaving out group g of every factor changes M₁…M_l V by Σ_i M₁…M_{i−1} dM_{i,g} M_{i+1}…M_l V, added
+        up from the right. For shared walks, whose F has no such factors, the products are made anew.
+        """
+        if self.ensembles == "shared":
+            without = np.array([K._matmat(V) for K in self.without_groups("estimate_product")])
+            return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+        total: NDArray[np.float64] | float = 0.0
+        for product in self._products:
+            image, moved = V, product[-1].deviations(V)[0]
+            for before, operator in pairwise(reversed(product)):
+                image = before._matmat(image)
+                carried = operator._matmat(moved.reshape(self.shape[0], -1)).reshape(moved.shape)
+                moved = carried + operator.deviations(image)[0]
+            total = total + moved / len(self._products)
+        deviations = np.asarray(total)
+        return standard_errors(deviations), deviations.shape[-1]
 
     def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""

@@ -20,6 +20,8 @@ from walkernel.operators._error_bars import (
     entry_errors,
     largest_entry,
 )
+from walkernel.operators._explain import explain_walks
+from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import Product, Side, standard_errors
 
 ENTRIES_AT_ONCE = 2**16
@@ -75,6 +77,10 @@ class FeatureOperator(KernelOperator):
     def n_steps(self) -> int:
         """Steps walked for it and for the other factors of its product, edges of exact heads included."""
         return 0 if self.origin is None else self.origin.n_steps
+
+    def explain(self) -> Explanation:
+        """Say in words and numbers what was chosen and why, and what it is worth."""
+        return explain_walks(self, [self], self._walked_by())
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         from walkernel.products import multiply, multiply_transposed
@@ -166,13 +172,17 @@ class FeatureOperator(KernelOperator):
         return np.asarray(left * right)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        deviations, excess = self.deviations(V)
+        return standard_errors(deviations, excess), deviations.shape[-1]
+
+    def deviations(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and what that has twice."""
         turned = self.origin is None  # the transpose of an operator
         origin = self._walked_by()
         groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if turned else walked
-        product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
-        return standard_errors(*product.deviations(V)), groups
+        return Product(Side(self.left, left), Side(self.right, right), groups, self._reached).deviations(V)
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

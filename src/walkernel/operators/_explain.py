@@ -1,0 +1,108 @@
+"""``K.explain()`` of operators that are made of walks: what was chosen and why, and what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from walkernel.operators._error_bars import Origin, count_groups
+from walkernel.operators._explanation import Explanation, megabytes
+from walkernel.operators._polynomial import polynomial_terms
+
+if TYPE_CHECKING:
+    from walkernel.operators._base import KernelOperator
+    from walkernel.operators._walk import FeatureOperator
+
+PAIRS = {
+    "symmetric": "Both sides carry f with f * f = α",
+    "lazy": "One side carries all of α, the other stays at home",
+}
+ENSEMBLES = {
+    "debiased": "one set of walks serves both sides, and its bias on the diagonal is subtracted.",
+    "independent": "each side that walks has walks of its own: unbiased, not symmetric.",
+    "shared": "one set of walks serves both sides: positive semidefinite, its diagonal biased upward.",
+}
+SMALLEST_ERROR = 1e-12
+SIGNS, MOST_SIGNS = 2**15, 64
+"""Random signs that an error is judged by, about: fewer columns of them for larger graphs."""
+
+
+def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin: Origin) -> Explanation:
+    """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
+    groups = count_groups(origin.n_walks, origin.sampler)
+    error = _relative_error(K) if groups > 1 else None
+    n_bytes = sum(_bytes(factor) for factor in factors)
+    reached = max(SMALLEST_ERROR, error or 0.1)
+    products = polynomial_terms(origin.graph, origin.kernel, reached).size - 1
+    note = f" ({factors[0].note})" if factors[0].note else ""
+    per_node = origin.n_steps / K.shape[0]
+    lines = [
+        f"{origin.kernel} on {K.shape[0]} nodes, estimated from random walks.",
+        f"{PAIRS[origin.pair]}{note}; {ENSEMBLES[origin.ensembles]}",
+        *_stitching(origin, K),
+        *_walking(origin, groups),
+        f"{per_node:.4g} steps from each node, {origin.n_steps} in all; {megabytes(n_bytes)}.",
+        "Its error is not known: that takes two groups of walks."
+        if error is None
+        else f"Relative error about {error:.2g} (Frobenius), from the spread of {groups} groups of walks.",
+        *_advice(K, products, reached, per_node),
+    ]
+    return Explanation("\n".join(lines), origin.n_steps, n_bytes, error, products)
+
+
+def _stitching(origin: Origin, K: KernelOperator) -> list[str]:
+    if origin.stitches > 1:
+        return [
+            f"It is a product of {origin.stitches} factors, estimates of K^(1/{origin.stitches}): a product "
+            "of short walks has less error than long ones. It has no features, and single entries cost a "
+            "pass over the graph; stitches=1 has both."
+        ]
+    if origin.pair == "symmetric" and K.shape[0] == origin.graph.n_nodes:
+        return ["It is one factor, so that it has features; stitches= has less error for K @ v."]
+    return []
+
+
+def _walking(origin: Origin, groups: int) -> list[str]:
+    sampler = origin.sampler
+    head = ""
+    if sampler.head:
+        hops = "hop is" if sampler.head == 1 else f"{sampler.head} hops are"
+        head = f"The first {hops} exact, along every edge, as far as that is worth its cost; then "
+    walks = f"{origin.n_walks} walks of {sampler.mean_steps:.3g} steps on average"
+    size = sampler.coupling.group
+    coupled = f" in groups of {size} whose draws are spread evenly" if size > 1 else ", all independent"
+    return [f"{head}{walks}{coupled} ({groups} independent groups for error bars)."]
+
+
+def _advice(K: KernelOperator, products: int, error: float, per_node: float) -> list[str]:
+    """Compare with the polynomial engine, in multiplications."""
+    graph = K.graph
+    work = max(1, products) * graph.indices.size
+    if K.shape[0] < graph.n_nodes:
+        walked = per_node * K.shape[0]
+        if work > walked:
+            return [
+                f"polynomial_operator would take {products} sparse products with the whole graph for one "
+                f"column: {work / max(1.0, walked):.2g} times the steps walked here."
+            ]
+    return [
+        f"For K @ v alone polynomial_operator serves better: {products} sparse products give an error of "
+        f"{error:.1g}. Walks are for features, for entries with error bars, for a few nodes, and for many "
+        "kernels from one sample."
+    ]
+
+
+def _relative_error(K: KernelOperator) -> float:
+    """Return the relative Frobenius error: that of K @ V for columns of random signs."""
+    columns = max(1, min(MOST_SIGNS, SIGNS // K.shape[0]))
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(K.shape[0], columns))
+    value, stderr = K.estimate_product(signs)
+    squared = float((stderr**2).sum())
+    return float(np.sqrt(squared / max(float((value**2).sum()) - squared, squared, 1e-300)))
+
+
+def _bytes(factor: FeatureOperator) -> int:
+    sides = [factor.left] if factor.left is factor.right else [factor.left, factor.right]
+    return sum(side.data.nbytes + side.indices.nbytes + side.indptr.nbytes for side in sides)
