@@ -70,9 +70,9 @@ def estimate_kernel(
         None: debiased if the matrix is symmetric and n_walks ≥ 2, else independent.
     stitches : int, optional
         Number of factors that K̂ is the product of, each an estimate of a root of K from short walks of its
-        own: less error for the same steps, in a product over the whole graph. If not given, it is chosen
-        where steps are stated rather than walks; 1 otherwise, and for ``nodes``: features and queries of a
-        few nodes are those of one factor.
+        own: less error for the same steps, in a product over the whole graph. If not given, a ``budget`` is
+        split between as many as have the least error, and it is 1 otherwise, and for ``nodes``: features
+        and queries of a few nodes are those of one factor.
     budget : float, optional
         Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
         ``n_walks``. If neither is given, 400 from each node.

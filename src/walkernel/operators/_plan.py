@@ -89,7 +89,7 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
     steps = DEFAULT_STEPS * 1.0
     if asked.budget is not None:
         steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
-    may_stitch = pair == "symmetric" and not asked.local
+    may_stitch = pair == "symmetric" and not asked.local and asked.budget is not None
     most = stitches or (MOST_CHOSEN if may_stitch else 1)
     spent = spend_budget(
         sizes_of, costs(steps / 2), steps,
