@@ -66,11 +66,12 @@ def head_costs(
 
 def _edges(hops: Hops, probes: NDArray[np.int64], limit: float) -> list[float]:
     """Follow heads hop by hop; what the next hop costs is known before it is made."""
-    degrees = np.diff(hops.indptr)
-    edges = [0.0, float(degrees[probes].mean())]
+    edges, front = [0.0], probes
     while edges[-1] <= limit and len(edges) <= LONGEST_HEAD:
-        front = follow_front(hops, len(edges) - 1, probes)
-        edges.append(edges[-1] + float(degrees[front].sum()) / probes.size)
+        leaving = hops.indptr[front + 1] - hops.indptr[front]
+        edges.append(edges[-1] + float(leaving.sum()) / probes.size)
+        if edges[-1] <= limit:
+            front = follow_front(hops, len(edges) - 1, probes)
     return edges
 
 

@@ -186,7 +186,12 @@ def choose_pair(
 
 
 def checked_sampler(
-    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, n_walks: int, stitches: int = 1
+    graph: Graph,
+    kernel: Kernel,
+    pair: str,
+    sampler: Sampler | None,
+    n_walks: int | None = None,
+    stitches: int = 1,
 ) -> Sampler:
     """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
@@ -206,9 +211,10 @@ def checked_sampler(
     if pair == "symmetric":
         kernel.modulation(1)
     if sampler is None:
-        sampler = suited_sampler([modulated], n_walks)
+        sampler = suited_sampler([modulated], n_walks or 1)
     warn_of_infinite_variance(modulated, sampler)
-    _warn_of_unreached(modulated, sampler, n_walks)
+    if n_walks is not None:
+        _warn_of_unreached(modulated, sampler, n_walks)
     return sampler
 
 

@@ -376,7 +376,7 @@ def test_models_inside_models(name):
 @pytest.mark.parametrize("n_clusters", [2, 4])
 def test_clusters_of_features_and_of_their_kernel_are_those_of_scikit_learn(n_clusters):
     features = wk.sample_features(GRAPH, WIDE, 256)
-    operator = wk.estimate_kernel(GRAPH, WIDE, 256, ensembles="shared")
+    operator = wk.estimate_kernel(GRAPH, WIDE, 256, sampler=wk.IndependentWalks(), ensembles="shared")
     labels = NODES % n_clusters
     centres = np.array([features.toarray()[labels == c].mean(axis=0) for c in range(n_clusters)])
     theirs = KMeans(n_clusters, init=centres, n_init=1, tol=0).fit(features.toarray())

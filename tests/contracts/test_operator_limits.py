@@ -46,11 +46,12 @@ def test_auto_does_not_take_a_symmetric_pair_that_diverges():
 
 
 def test_budget_for_one_walk_counts_both_sides():
-    graph = graphs.karate()
-    one_side = wk.IndependentWalks().mean_steps * 34
+    graph, sampler = graphs.karate(), wk.IndependentWalks()
+    one_side = sampler.mean_steps * 34
     with pytest.raises(ValueError, match="budget"):
-        wk.estimate_kernel(graph, KERNEL, budget=1.2 * one_side)
-    assert wk.estimate_kernel(graph, KERNEL, budget=2.2 * one_side).ensembles == "debiased"
+        wk.estimate_kernel(graph, KERNEL, budget=1.2 * one_side, sampler=sampler)
+    K = wk.estimate_kernel(graph, KERNEL, budget=2.2 * one_side, sampler=sampler)
+    assert K.ensembles == "debiased"
 
 
 def test_shared_arrays_are_read_only():

@@ -239,17 +239,15 @@ class TestChoices:
         assert wk.estimate_kernel(graphs.directed(), KERNEL, 8).ensembles == "independent"
 
     def test_budget_counts_all_steps(self):
-        graph = graphs.karate()
-        calls = []
-        K = wk.estimate_kernel(
-            graph, KERNEL, budget=34 * 9 * 20, progress=lambda done, total: calls.append(done)
-        )
+        graph, calls = graphs.karate(), []
+        options = {"budget": 34 * 9 * 20, "sampler": wk.IndependentWalks(0.1)}
+        K = wk.estimate_kernel(graph, KERNEL, progress=lambda done, total: calls.append(done), **options)
         assert calls[-1] == 34
-        assert np.array_equal(K.to_dense(), wk.estimate_kernel(graph, KERNEL, 20).to_dense())
-        twice = wk.estimate_kernel(graph, KERNEL, budget=34 * 9 * 20, ensembles="independent")
-        assert np.array_equal(
-            twice.to_dense(), wk.estimate_kernel(graph, KERNEL, 10, ensembles="independent").to_dense()
-        )
+        same = {"sampler": options["sampler"]}
+        assert np.array_equal(K.to_dense(), wk.estimate_kernel(graph, KERNEL, 20, **same).to_dense())
+        twice = wk.estimate_kernel(graph, KERNEL, ensembles="independent", **options)
+        same["ensembles"] = "independent"
+        assert np.array_equal(twice.to_dense(), wk.estimate_kernel(graph, KERNEL, 10, **same).to_dense())
 
     def test_long_kernels_get_long_walks(self):
         """(I + 100 L)^-1 has infinite variance at p_halt = 0.1; the default halts less often."""

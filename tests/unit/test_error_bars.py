@@ -6,6 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 
+PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.5)
 
 
@@ -83,8 +84,9 @@ def test_groups_are_at_least_sixteen_where_there_are_so_many():
     graph = graphs.karate()
     law = wk.matched_law(graph, KERNEL)
     for n_walks, sampler, groups in (
-        (128, None, 16), (100, None, 20), (7, None, 7), (37, None, 37), (512, wk.CoupledWalks(law), 16),
-        (64, wk.CoupledWalks(law), 4),
+        (128, PAPER, 16), (100, PAPER, 20), (7, PAPER, 7), (37, PAPER, 37), (512, wk.CoupledWalks(law), 16),
+        (64, wk.CoupledWalks(law), 4), (256, None, 16), (128, None, 16), (64, None, 16), (60, None, 15),
+        (30, None, 15), (16, None, 4), (7, None, 7), (37, None, 37),
     ):  # fmt: skip
         K = wk.estimate_kernel(graph, KERNEL, n_walks, sampler=sampler)
         assert K.estimate(0, 1).n_groups == groups

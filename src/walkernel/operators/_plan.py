@@ -65,7 +65,7 @@ def make_plan(asked: Asked) -> Plan:
     if asked.n_walks is not None and ensembles == "debiased" and asked.ensembles is None:
         ensembles = "debiased" if spent.n_walks >= 2 else "independent"
     _check_groups(ensembles, spent.n_walks, spent.sampler)
-    checked_sampler(asked.graph, asked.kernel, pair, spent.sampler, spent.n_walks, spent.stitches)
+    checked_sampler(asked.graph, asked.kernel, pair, spent.sampler, stitches=spent.stitches)
     return Plan(pair, note, ensembles, spent.sampler, spent.n_walks, spent.stitches)
 
 
@@ -112,7 +112,7 @@ def _with_sampler(asked: Asked, pair: str, note: str, stitches: int) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
     graph, kernel = asked.graph, asked.kernel
     count = 1 if asked.n_walks is None else whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
-    sampler = checked_sampler(graph, kernel, pair, asked.sampler, max(count, 64), stitches)
+    sampler = checked_sampler(graph, kernel, pair, asked.sampler, stitches=stitches)
     two_sided = pair == "symmetric" and (asked.ensembles == "independent" or graph.directed)
     if asked.n_walks is None:
         count = _count(asked, sampler, stitches * (2 if two_sided else 1))

@@ -33,7 +33,7 @@ from walkernel.kernels import Kernel
 from walkernel.operators import KernelOperator, polynomial_operator
 from walkernel.planning import checked_sampler
 from walkernel.tasks._generators import GENERATORS, Generator, generator, steady_state, warn_of_growth
-from walkernel.tasks._ode_walks import NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
+from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
 from walkernel.walks import SAMPLERS, Sampler
 
@@ -218,7 +218,9 @@ def solve_ode(
             estimate = _multiply_out(problem, samples, ids, report)
     else:
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
-        used = checked_sampler(graph, problem.kernel(problem.t[-1]), chosen, sampler, count)
+        used = checked_sampler(
+            graph, problem.kernel(problem.t[-1]), chosen, sampler, -(-count // min(GROUPS, count))
+        )
         plan = WalkPlan(graph, ids, chosen, count, used, seed, problem.G.matrix, threads, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
         estimate = solve_by_walks(plan, terms, problem.t.size)

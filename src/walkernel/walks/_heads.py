@@ -90,8 +90,6 @@ def follow_heads(
 
 def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nodes where heads of some start nodes end, one after the other."""
-    if depth == 0:
-        return starts
     _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
     return np.asarray(front.nodes, dtype=np.int64)
 

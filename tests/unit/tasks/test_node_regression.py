@@ -22,7 +22,8 @@ def test_the_smoother_is_its_formula(kind, outputs, normalize):
     y = VALUES[KNOWN, 0] if outputs is None else VALUES[KNOWN]
     smoother = wk.NodeSmoother(graph, KERNEL, n_walks=64, normalize=normalize, random_state=3)
     prediction = smoother.fit(KNOWN, y).predict(ASKED)
-    K = wk.estimate_kernel(graph, KERNEL, 64, seed=3, ensembles="independent").to_dense()
+    options = {"sampler": smoother.sampler_, "ensembles": "independent"}
+    K = wk.estimate_kernel(graph, KERNEL, 64, seed=3, **options).to_dense()
     weights = K[np.ix_(ASKED, KNOWN)]
     expected = weights @ y
     if normalize:
@@ -35,7 +36,8 @@ def test_the_smoother_takes_the_lazy_pair_where_there_is_no_other():
     graph = graphs.karate()
     smoother = wk.NodeSmoother(graph, wk.PowerSeries([0.0, 1.0, 0.5]), n_walks=64, random_state=2)
     prediction = smoother.fit([0, 5, 9], [1.0, 2.0, 3.0]).predict([1, 2])
-    K = wk.estimate_kernel(graph, wk.PowerSeries([0.0, 1.0, 0.5]), 64, seed=2, pair="lazy").to_dense()
+    options = {"sampler": smoother.sampler_, "pair": "lazy"}
+    K = wk.estimate_kernel(graph, wk.PowerSeries([0.0, 1.0, 0.5]), 64, seed=2, **options).to_dense()
     assert smoother.pair_ == "lazy"
     assert np.allclose(prediction, K[np.ix_([1, 2], [0, 5, 9])] @ [1.0, 2.0, 3.0])
 

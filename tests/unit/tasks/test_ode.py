@@ -124,8 +124,11 @@ def test_monte_carlo_with_several_times_an_initial_state_and_walks():
     """Unbiased at both times, with the variance it states: mean (x − exact)² / stderr² over 150 seeds."""
     graph, y = graphs.karate(), np.eye(34)[0]
     options = {"initial": np.eye(34)[5], "quadrature": "monte-carlo", "n_points": 30}
+    paper = wk.IndependentWalks(0.1)
     exact = wk.solve_ode(graph, y, [0.5, 2.0], initial=np.eye(34)[5], engine="polynomial").x
-    solutions = [wk.solve_ode(graph, y, [0.5, 2.0], n_walks=32, seed=s, **options) for s in range(150)]
+    solutions = [
+        wk.solve_ode(graph, y, [0.5, 2.0], n_walks=32, sampler=paper, seed=s, **options) for s in range(150)
+    ]
     x, stderr = (
         np.array([getattr(one, name)[:, [0, 5, 6]] for one in solutions]) for name in ("x", "stderr")
     )
