@@ -17,7 +17,7 @@ import numpy as np
 
 import walkernel as wk
 from walkernel.sampling import checked_sampling
-from walkernel.walks import _coalesce, _loops
+from walkernel.walks import _coalesce, _loops, _state
 
 N_WALKS, BLOCK = 16, 128
 
@@ -27,7 +27,7 @@ def advance(table, key, walkers, active, longest, mode):
     """Draw words (mode 1), and step (mode 2), for all steps of a block that is lined up."""
     for step in range(1, longest + 1):
         if step % 2 == 0:
-            _loops.fill_words(step // 2, active[step], walkers, key)
+            _loops.fill_words(step // 2, active[step], 0, walkers, key)
         if mode > 1:
             words = walkers.words if step == 1 else walkers.odd if step % 2 else walkers.even
             if table.alias.size:
@@ -41,12 +41,13 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
     request = checked_sampling("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False).request()
     table, factors = request.table, 1.0 / request.survival
-    walkers = _loops.make_walkers(BLOCK * N_WALKS)
+    walkers, alone = _state.make_walkers(BLOCK * N_WALKS), _state.Coupling(0, 0, 0)
+    no_heads, front = request.heads(starts[:BLOCK])
     active = np.zeros(request.thresholds.size + 2, dtype=np.int64)
     room = request.expected_deposits(4 * BLOCK * N_WALKS)
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)
     indices, data = np.empty(room, dtype=np.int32), np.empty(room)
-    counts, norms = np.empty(BLOCK, dtype=np.int64), np.empty(BLOCK)
+    counts, norms = np.empty(BLOCK, dtype=np.int64), np.empty((BLOCK, 2))
     spent: dict[str, float] = dict.fromkeys(
         ("lengths", "line up", "words", "words+steps", "block", "coalesce", "norms"), 0.0
     )
@@ -65,19 +66,23 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
             block,
             N_WALKS,
             key,
+            alone,
             request.thresholds,
             request.guide,
             table.packed,
+            front,
+            0,
             walkers,
         )
-        return total, (block, N_WALKS, key, table.first, walkers, active, nodes, values, factors[0])
+        lined = (block, N_WALKS, key, table.first, front, 0, walkers, active, nodes, values, factors[0])
+        return total, lined
 
     for begin in range(0, n_nodes, BLOCK):
         block = starts[begin : begin + BLOCK]
         if begin == BLOCK:
             spent, steps = dict.fromkeys(spent, 0.0), 0
         for stream, mode in ((0, "words"), (1, "words+steps"), (2, "block")):
-            key = _loops.Key(np.uint64(stream), np.uint64(1), np.uint64(2))
+            key = _state.Key(np.uint64(stream), np.uint64(1), np.uint64(2))
             total, lined = prepare(block, key)
             if mode == "block":
                 timed(
@@ -86,8 +91,11 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
                     block,
                     N_WALKS,
                     key,
+                    alone,
                     table,
                     factors,
+                    front,
+                    0,
                     walkers,
                     active,
                     nodes,
@@ -99,7 +107,8 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
         lengths = walkers.lengths.copy()
         steps += total - lengths.size
         for name, with_norms in (("coalesce", False), ("norms", True)):
-            rest = (with_norms, counts, norms, indices, data)
+            heads = (no_heads.indptr, no_heads.nodes, no_heads.loads)
+            rest = (*heads, int(with_norms), counts, norms, indices, data)
             timed(name, _coalesce.coalesce, N_WALKS, lengths, nodes, values, *rest)
     spent["lengths"] /= 3
     spent["line up"] /= 2

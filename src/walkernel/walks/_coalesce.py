@@ -14,8 +14,6 @@ TAG_BITS = np.uint64(40)
 HASH_MULTIPLIER = np.uint64(0x9E3779B1)
 HASH_SHIFT = np.uint64(15)
 SMALLEST_TABLE = 2048
-SHORT = 24
-"""Walks up to this length are searched for repeated nodes pair by pair."""
 
 
 @compiled
@@ -34,6 +32,7 @@ def coalesce_row(
     values: NDArray[np.float64],
     row: int,
     slots: NDArray[np.uint64],  # a power of two of them; left by earlier rows, of smaller number
+    places: NDArray[np.int32],  # (deposits,), filled: where each one was added
     indices: Any,  # filled
     data: NDArray[np.float64],  # filled
 ) -> int:
@@ -50,16 +49,19 @@ def coalesce_row(
     n = 1
     begin = np.int64(0)
     for length in lengths:
+        places[begin] = 0
         for q in range(begin + 1, begin + length + 1):
             node = nodes[q]
             slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
             while slots[slot] >= mine and indices[np.int64(slots[slot] - mine)] != node:
                 slot = (slot + ONE) & last_slot
             if slots[slot] >= mine:
-                data[np.int64(slots[slot] - mine)] += values[q]
+                place = np.int64(slots[slot] - mine)
+                data[place] += values[q]
+                places[q] = place
             else:
                 slots[slot] = mine + np.uint64(n)
-                indices[n], data[n] = node, values[q]
+                indices[n], data[n], places[q] = node, values[q], n
                 n += 1
         begin += length + 1
     return n
@@ -93,21 +95,26 @@ def add_head(
 
 
 @compiled
-def squared_norm(nodes: Any, values: NDArray[np.float64]) -> float:
-    """Return ‖φ‖² of the coalesced deposits of a single walk."""
+def squared_group_norms(
+    lengths: NDArray[np.int32],  # (walks,)
+    group: int,
+    places: NDArray[np.int32],  # (deposits,)
+    values: NDArray[np.float64],  # (deposits,)
+    sums: NDArray[np.float64],  # (nodes of the row,), zeros before and after
+) -> float:
+    """Return Σ ‖φ‖² over the groups of walks of a row: a² + 2ab + b² as b is added to a."""
     total = 0.0
-    if nodes.size <= SHORT:
-        for a in range(nodes.size):
-            total += values[a] * values[a]
-            for b in range(a):
-                if nodes[a] == nodes[b]:
-                    total += 2.0 * values[a] * values[b]
-        return total
-    distinct, data = np.empty_like(nodes), np.empty_like(values)
-    slots = np.zeros(room_for(nodes.size), dtype=np.uint64)
-    lengths = np.full(1, nodes.size - 1, dtype=np.int32)
-    for q in range(coalesce_row(lengths, nodes, values, 0, slots, distinct, data)):
-        total += data[q] * data[q]
+    begin = np.int64(0)
+    for first in range(0, lengths.size, group):
+        end = begin
+        for length in lengths[first : first + group]:
+            end += length + 1
+        for q in range(begin, end):
+            total += values[q] * (2.0 * sums[places[q]] + values[q])
+            sums[places[q]] += values[q]
+        for q in range(begin, end):
+            sums[places[q]] = 0.0
+        begin = end
     return total
 
 
@@ -128,6 +135,7 @@ def coalesce(
 ) -> Any:
     """Turn deposits, row by row and walk by walk, and heads into CSR rows; return the number of entries."""
     slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
+    places, sums = np.empty(SMALLEST_TABLE // 4, dtype=np.int32), np.zeros(SMALLEST_TABLE // 4)
     n = begin = np.int64(0)
     for row in range(counts.size):
         own = lengths[row * n_walks : (row + 1) * n_walks]
@@ -135,16 +143,13 @@ def coalesce(
         room = size + heads[row + 1] - heads[row]
         if 4 * room > slots.size:
             slots = np.zeros(room_for(room), dtype=np.uint64)
+            places, sums = np.empty(slots.size // 4, dtype=np.int32), np.zeros(slots.size // 4)
         part = slice(begin, begin + size)
-        count = coalesce_row(own, nodes[part], values[part], row, slots, indices[n:], data[n:])
+        count = coalesce_row(own, nodes[part], values[part], row, slots, places, indices[n:], data[n:])
         if group > 0:
-            norms[row, 0], norms[row, 1] = 0.0, (data[n : n + count] ** 2).sum()
-            for first in range(0, n_walks, group):
-                end = begin + np.int64(own[first : first + group].sum()) + min(group, n_walks - first)
-                norms[row, 0] += squared_norm(nodes[begin:end], values[begin:end])
-                begin = end
-        else:
-            begin += size
+            norms[row, 0] = squared_group_norms(own, group, places, values[part], sums)
+            norms[row, 1] = (data[n : n + count] ** 2).sum()
+        begin += size
         head = slice(heads[row], heads[row + 1])
         counts[row] = add_head(head_nodes[head], head_values[head], row, slots, count, indices[n:], data[n:])
         n += counts[row]

@@ -17,7 +17,7 @@ from walkernel.walks._tables import Hops
 from walkernel.walks.compiling import compiled
 
 ONE = np.uint64(1)
-TAG_BITS = np.uint64(32)
+TAG_BITS, WORD = np.uint64(32), np.uint64(64)
 HASH_MULTIPLIER = np.uint64(0x9E3779B1)
 HASH_SHIFT = np.uint64(15)
 ALWAYS = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -121,6 +121,7 @@ def cut_fronts(
     nodes: Any,  # (places,), filled
     cuts: NDArray[np.uint64],  # (places,), filled
     loads: NDArray[np.float64],  # (places,), filled
+    guide: NDArray[np.int32],  # (2 · places,), filled
 ) -> None:
     """Make the fronts that walks begin on of the last level of each head."""
     place = n = np.int64(0)
@@ -140,3 +141,13 @@ def cut_fronts(
             loads[place] = total * room.loads[q] / (room.chances[q] * enter[np.int64(room.nodes[q])])
             place += 1
         ends[i + 1] = place
+        bits = np.uint64(0)
+        while (np.int64(1) << np.int64(bits)) < width:
+            bits += ONE
+        found = ends[i]
+        for k in range(np.int64(1) << np.int64(bits)):
+            least = np.uint64(k) << (WORD - bits) if bits > 0 else np.uint64(0)
+            while found < place - 1 and cuts[found] <= least:
+                found += 1
+            if width > 0:
+                guide[2 * ends[i] + k] = found - ends[i]

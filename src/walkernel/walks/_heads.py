@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +11,26 @@ from numpy.typing import NDArray
 from walkernel.walks._state import Front
 from walkernel.walks._tables import Hops
 
-if TYPE_CHECKING:
-    from walkernel.walks._follow import Room
-
 FIRST_ROOM = 64.0
 """Entries of a head that are reserved at first."""
 
 
-class HeadRoom:
-    """How many entries heads had so far on average, so that a task need not begin twice."""
+class HeadRoom(threading.local):
+    """Arrays for heads and fronts, one set for each thread, used again so that fresh memory is paid for once.
+
+    What is in them lasts until the thread follows other heads.
+    """
 
     def __init__(self) -> None:
-        self.entries = FIRST_ROOM
+        self.entries = FIRST_ROOM  # of a head, on average so far
+        self._arrays: dict[str, NDArray[Any]] = {}
+
+    def take(self, name: str, size: int, dtype: Any) -> NDArray[Any]:
+        """Return an array for a purpose, with whatever is in it."""
+        array = self._arrays.get(name)
+        if array is None or array.size < size:
+            array = self._arrays[name] = np.empty(size, dtype=dtype)
+        return array[:size]
 
 
 class Head(NamedTuple):
@@ -35,6 +44,10 @@ class Head(NamedTuple):
     lengths: NDArray[np.int32]
     loads: NDArray[np.float64]
     edges: NDArray[np.int64]
+
+    def copy(self) -> Head:
+        """Return the heads in memory of their own."""
+        return Head._make([array.copy() for array in self])
 
     def repeated(self, times: int) -> Head:
         """Return the heads with each start node's as often, one after the other."""
@@ -67,23 +80,28 @@ def follow_heads(
     """Return the heads of some start nodes and the fronts where their walks begin."""
     if hops is None:
         none = no_heads(starts.size, dtype)
-        return none, Front(0, none.indptr, none.nodes, np.empty(0, dtype=np.uint64), none.loads)
-    from walkernel.walks import _follow
+        nowhere = np.empty(0, dtype=np.uint64), none.loads, none.lengths
+        return none, Front(0, none.indptr, none.nodes, *nowhere)
+    from walkernel.walks._follow import Room, cut_fronts, expand
 
-    counts = np.empty((starts.size, depth), dtype=np.int64)
-    edges = np.empty(starts.size, dtype=np.int64)
+    counts = reserved.take("counts", starts.size * depth, np.int64).reshape(starts.size, depth)
+    edges = reserved.take("edges", starts.size, np.int64)
     done, n, size = 0, 0, int(reserved.entries * starts.size)
     while done < starts.size:
-        room = _room(size, dtype)
-        done, n = _follow.expand(starts, hops, counts, edges, room)
+        room = Room(
+            reserved.take("nodes", size, dtype), reserved.take("lengths", size, np.int32),
+            reserved.take("loads", size, np.float64), reserved.take("chances", size, np.float64),
+        )  # fmt: skip
+        done, n = expand(starts, hops, counts, edges, room)
         size *= 2
     reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
     places = int(counts[:, -1].sum())
     front = Front(
-        depth, offsets(counts[:, -1]), np.empty(places, dtype=dtype),
-        np.empty(places, dtype=np.uint64), np.empty(places),
+        depth, offsets(counts[:, -1]), reserved.take("front nodes", places, dtype),
+        reserved.take("cuts", places, np.uint64), reserved.take("front loads", places, np.float64),
+        reserved.take("guide", 2 * places, np.int32),
     )  # fmt: skip
-    _follow.cut_fronts(counts, hops.enter, room, *front[1:])
+    cut_fronts(counts, hops.enter, room, *front[1:])
     indptr = offsets(counts.sum(axis=1))
     return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
 
@@ -91,13 +109,7 @@ def follow_heads(
 def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nodes where heads of some start nodes end, one after the other."""
     _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
-    return np.asarray(front.nodes, dtype=np.int64)
-
-
-def _room(size: int, dtype: Any) -> Room:
-    from walkernel.walks._follow import Room
-
-    return Room(np.empty(size, dtype=dtype), np.empty(size, dtype=np.int32), np.empty(size), np.empty(size))
+    return front.nodes.astype(np.int64)
 
 
 def offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -133,15 +133,20 @@ def draw_lengths(
 
 
 @compiled
-def place_on_front(word: int, first: int, last: int, cuts: NDArray[np.uint64]) -> Any:
-    """Return the first place whose cut is above a draw, by bisection."""
-    while first < last - 1:
-        middle = (first + last) // 2
-        if word < cuts[middle - 1]:
-            last = middle
-        else:
-            first = middle
-    return first
+def place_on_front(word: int, first: int, last: int, front: Front) -> Any:
+    """Return the first place whose cut is above a draw; the guide says where to begin.
+
+    It has as many entries as there are places, or up to twice as many: a power of two.
+    """
+    bits = np.uint64(0)
+    while (np.int64(1) << np.int64(bits)) < last - first:
+        bits += ONE
+    place = first
+    if bits > 0:
+        place += front.guide[2 * first + np.int64(word >> (WORD - bits))]
+    while place < last - 1 and word >= front.cuts[place]:
+        place += 1
+    return place
 
 
 @compiled
@@ -183,7 +188,7 @@ def line_up(
             walkers.load[j] = scale
             if front.depth > 0 and lengths[old] > 0:
                 ends = front.ends[begin + i], front.ends[begin + i + 1]
-                p = place_on_front(walkers.odd[old], ends[0], ends[1], front.cuts)
+                p = place_on_front(walkers.odd[old], ends[0], ends[1], front)
                 walkers.here[j], walkers.load[j] = front.nodes[p], front.loads[p]
             walkers.place[j] = place
             walkers.origin[j] = old

@@ -125,7 +125,7 @@ def sample_deposits(
         lengths, n, (nodes, loads, hops) = walk(request, request.stream, factors, front, part, pool)
         count_hops(request.head, lengths, hops)
         counts = lengths.reshape(part.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
-        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head)]
+        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
 
     types = [request.table.indices.dtype, np.float64, np.int32]
     (joiner,) = _gather(request, starts, n_threads, progress, work, types)

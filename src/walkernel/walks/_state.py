@@ -16,6 +16,7 @@ class Front(NamedTuple):
     nodes: Any  # (places,)
     cuts: NDArray[np.uint64]  # (places,): a walk begins at the first place whose cut is above its draw
     loads: NDArray[np.float64]  # (places,): what a walk from there carries
+    guide: NDArray[np.int32]  # (2 · places,): by the first bits of a draw, how far from ends[i] to look
 
 
 class Key(NamedTuple):
