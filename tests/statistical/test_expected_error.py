@@ -137,7 +137,8 @@ def slope(graph, kernel, exact, **options):
     counts = 2 ** np.arange(2, 8)
     errors = []
     for n in counts:
-        estimates = (wk.estimate_kernel(graph, kernel, int(n), seed=i, **options) for i in range(60))
+        walks = {"n_walks": int(n), "sampler": wk.IndependentWalks(0.1)}
+        estimates = (wk.estimate_kernel(graph, kernel, seed=i, **walks, **options) for i in range(60))
         errors.append(np.mean([np.linalg.norm(K.to_dense() - exact) for K in estimates]))
     return np.polyfit(np.log(counts), np.log(errors), 1)[0]
 

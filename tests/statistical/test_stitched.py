@@ -23,7 +23,8 @@ WAYS = {
 
 def judge(way, kernel=KERNEL, n_repeats=200):
     kind, options = WAYS[way]
-    graph, options = graphs.KINDS[kind](), {"n_walks": 32, **options}
+    graph = graphs.KINDS[kind]()
+    options = {"n_walks": 32, "sampler": wk.IndependentWalks(0.1), **options}
     if options.pop("coupled", False):
         options["sampler"] = wk.CoupledWalks(wk.matched_law(graph, kernel, stitches=options["stitches"]))
     estimates = [
@@ -55,17 +56,15 @@ def same_walks_for_every_factor(monkeypatch):
     """
     original = _estimate.feature_rows
 
-    def first(sampling, *arguments, **options):
-        return original(replace(sampling, stream=sampling.stream % 2), *arguments, **options)
+    def first(*arguments, streams, **options):
+        return original(*arguments, streams=[stream % 2 for stream in streams], **options)
 
     monkeypatch.setattr(_estimate, "feature_rows", first)
 
 
 def diagonal_uncorrected(monkeypatch):
     """Leave the bias of shared walks on the diagonal of each factor."""
-    monkeypatch.setattr(
-        _estimate, "_diagonal_correction", lambda n, norms, features: np.zeros(features.shape[0])
-    )
+    monkeypatch.setattr(_estimate, "debiasing", lambda n_walks, group, norms: np.zeros(len(norms)))
 
 
 def edges_not_turned(monkeypatch):

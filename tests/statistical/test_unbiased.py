@@ -16,6 +16,8 @@ from walkernel.walks import _sampling, _tables
 
 N_REPEATS = 200
 N_WALKS = 32
+PAPER = wk.IndependentWalks(0.1)
+"""What most is estimated with here; other samplers have ``contracts/test_samplers``."""
 
 KERNELS = {
     "diffusion": wk.Diffusion(sigma=1.0),
@@ -34,9 +36,10 @@ WAYS = {
 }
 
 
-def estimates(graph, kernel, way, n_repeats=N_REPEATS, n_walks=N_WALKS):
+def estimates(graph, kernel, way, n_repeats=N_REPEATS, n_walks=N_WALKS, sampler=PAPER):
+    options = {"sampler": sampler, "n_threads": 1, **WAYS[way]}
     return np.array([
-        wk.estimate_kernel(graph, kernel, n_walks, seed=1000 + i, n_threads=1, **WAYS[way]).to_dense()
+        wk.estimate_kernel(graph, kernel, n_walks, seed=1000 + i, **options).to_dense()
         for i in range(n_repeats)
     ])  # fmt: skip
 
@@ -83,6 +86,13 @@ def test_unbiased_on_other_matrices(kind, matrix, way):
     assert holds, statistics
 
 
+@pytest.mark.parametrize(("kind", "way"), sorted({(kind, way) for kind, _, way in CASES}))
+def test_the_default_is_unbiased(kind, way):
+    """Few walks of a wide kernel, so that heads leave something to chance."""
+    holds, statistics = judge(graphs.KINDS[kind](), wk.Diffusion(2.5), way, n_walks=8, sampler=None)
+    assert holds, statistics
+
+
 def test_unbiased_with_uniform_steps():
     graph, kernel = graphs.weighted(), wk.Diffusion(1.0)
     sampler = wk.IndependentWalks(0.1, transition="uniform")
@@ -98,7 +108,9 @@ def test_unbiased_with_uniform_steps():
 
 def no_survival_factor(monkeypatch):
     """Drop 1/(1−p): loads are not divided by the probability of having come that far."""
-    monkeypatch.setattr(_sampling, "survival_of", lambda thresholds: np.ones(thresholds.size + 1))
+    monkeypatch.setattr(
+        _sampling, "survival_of", lambda thresholds, head: np.ones(head + thresholds.size + 1)
+    )
 
 
 def swapped_degrees(monkeypatch):
@@ -116,7 +128,11 @@ def swapped_degrees(monkeypatch):
 def one_stream_for_both(monkeypatch):
     """Reuse stream 0 for the right-hand side."""
     original = _estimate.feature_rows
-    monkeypatch.setattr(_estimate, "feature_rows", lambda s, *a, **k: original(replace(s, stream=0), *a, **k))
+
+    def first(*arguments, streams, **options):
+        return original(*arguments, streams=[0] * len(streams), **options)
+
+    monkeypatch.setattr(_estimate, "feature_rows", first)
 
 
 def lengths_off_by_one(monkeypatch):
@@ -140,9 +156,7 @@ def edges_not_turned(monkeypatch):
 
 def diagonal_uncorrected(monkeypatch):
     """Leave the bias of shared walks on the diagonal."""
-    monkeypatch.setattr(
-        _estimate, "_diagonal_correction", lambda n, norms, features: np.zeros(features.shape[0])
-    )
+    monkeypatch.setattr(_estimate, "debiasing", lambda n_walks, group, norms: np.zeros(len(norms)))
 
 
 @pytest.mark.parametrize(
