@@ -83,7 +83,7 @@ def factor(kernel: wk.Kernel, stitches: int) -> wk.Kernel:
 
 def coupled(graph: wk.Graph, kernel: wk.Kernel, steps: int, seed: int, stitches: int) -> wk.KernelOperator:
     """Estimate from coupled walks without a head, in one factor or several."""
-    sampler = wk.CoupledWalks(wk.matched_law(graph, factor(kernel, stitches)))
+    sampler = wk.CoupledWalks(wk.matched_law(graph, factor(kernel, stitches)), group=4)
     budget = steps * graph.n_nodes
     return wk.estimate_kernel(graph, kernel, sampler=sampler, budget=budget, stitches=stitches, seed=seed)
 

@@ -192,8 +192,12 @@ def checked_sampler(
     sampler: Sampler | None,
     n_walks: int | None = None,
     stitches: int = 1,
+    n_sets: int = 1,
 ) -> Sampler:
-    """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen."""
+    """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen.
+
+    Walks that are drawn in several sets follow the head of a node once for each.
+    """
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
     radius = modulated.radius
     if (
@@ -211,7 +215,7 @@ def checked_sampler(
     if pair == "symmetric":
         kernel.modulation(1)
     if sampler is None:
-        sampler = suited_sampler([modulated], n_walks or 1)
+        sampler = suited_sampler([modulated], -(-(n_walks or 1) // n_sets))
     warn_of_infinite_variance(modulated, sampler)
     if n_walks is not None:
         _warn_of_unreached(modulated, sampler, n_walks)

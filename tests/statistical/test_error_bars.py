@@ -52,6 +52,7 @@ def test_intervals_cover(ensembles, coupled):
 
 
 def test_lazy_and_directed_entries_too():
+    """Without an exact head: what it leaves to the single walks of a lazy pair is rare."""
     kernel = wk.InverseCosine()
     for graph in (graphs.karate(), graphs.directed()):
-        assert 0.92 < coverage(graph, kernel, None, None).mean() < 0.98
+        assert 0.92 < coverage(graph, kernel, None, wk.IndependentWalks(0.1)).mean() < 0.98

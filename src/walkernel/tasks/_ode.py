@@ -218,9 +218,8 @@ def solve_ode(
             estimate = _multiply_out(problem, samples, ids, report)
     else:
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
-        used = checked_sampler(
-            graph, problem.kernel(problem.t[-1]), chosen, sampler, -(-count // min(GROUPS, count))
-        )
+        widest = problem.kernel(problem.t[-1])
+        used = checked_sampler(graph, widest, chosen, sampler, count, n_sets=min(GROUPS, count))
         plan = WalkPlan(graph, ids, chosen, count, used, seed, problem.G.matrix, threads, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
         estimate = solve_by_walks(plan, terms, problem.t.size)
