@@ -35,7 +35,7 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     error = _relative_error(K) if groups > 1 else None
     n_bytes = sum(_bytes(factor) for factor in factors)
     reached = max(SMALLEST_ERROR, error or 0.1)
-    products = polynomial_terms(origin.graph, origin.kernel, reached).size - 1
+    products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
     per_node = origin.n_steps / K.shape[0]
     lines = [
@@ -76,9 +76,18 @@ def _walking(origin: Origin, groups: int) -> list[str]:
     return [f"{head}{walks}{coupled} ({groups} independent groups for error bars)."]
 
 
-def _advice(K: KernelOperator, products: int, error: float, per_node: float) -> list[str]:
+def _polynomial_products(origin: Origin, error: float) -> int | None:
+    try:
+        return polynomial_terms(origin.graph, origin.kernel, error).size - 1
+    except ValueError:  # no polynomial that is short enough
+        return None
+
+
+def _advice(K: KernelOperator, products: int | None, error: float, per_node: float) -> list[str]:
     """Compare with the polynomial engine, in multiplications."""
     graph = K.graph
+    if products is None:
+        return ["No polynomial that polynomial_operator could apply comes near it."]
     work = max(1, products) * graph.indices.size
     if K.shape[0] < graph.n_nodes:
         walked = per_node * K.shape[0]
