@@ -80,7 +80,7 @@ def _edges(hops: Hops, probes: NDArray[np.int64], limit: float, longest: int) ->
     while edges[-1] <= limit and len(edges) <= longest:
         front = follow_front(hops, len(edges) - 1, probes)
         degrees = hops.indptr[front + 1] - hops.indptr[front]
-        edges.append(edges[-1] + float(degrees.sum()) / max(1, probes.size))
+        edges.append(edges[-1] + float(degrees.sum()) / probes.size)
     return edges
 
 

@@ -34,7 +34,7 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     groups = count_groups(origin.n_walks, origin.sampler)
     error = _relative_error(K) if groups > 1 else None
     n_bytes = sum(_bytes(factor) for factor in factors)
-    reached = max(SMALLEST_ERROR, error or 0.1)
+    reached = 0.1 if error is None else max(SMALLEST_ERROR, error)
     products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
     per_node = origin.n_steps / K.shape[0]

@@ -97,7 +97,7 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
         return walks._replace(stitches=stitches or 1)
     steps = DEFAULT_STEPS * 1.0
     if asked.budget is not None:
-        steps = real_number(OWNER, "budget", asked.budget, above=0) / max(1, asked.ids.size)
+        steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
     edges, sides = costs(steps / 2), 2 if two_sided else 1
     numbers = [stitches or 1]
     if pair == "symmetric" and not asked.local and asked.budget is not None and stitches is None:
@@ -125,25 +125,30 @@ def _few_steps(
 def _with_sampler(asked: Asked, pair: str, note: str, stitches: int) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
     graph, kernel = asked.graph, asked.kernel
+    _refuse_ensembles(graph, pair, asked.ensembles)
     count = 1 if asked.n_walks is None else whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
     sampler = checked_sampler(graph, kernel, pair, asked.sampler, max(count, 64), stitches)
-    two_sided = pair == "symmetric" and (asked.ensembles == "independent" or graph.directed)
+    one_set = pair == "symmetric" and not graph.directed  # may serve both sides
+    sides = 2 if pair == "symmetric" and (asked.ensembles == "independent" or graph.directed) else 1
     if asked.n_walks is None:
-        count = _count(asked, sampler, pair, stitches, 2 if two_sided else 1)
-    symmetric = pair == "symmetric" and not graph.directed and count > sampler.coupling.group
-    ensembles = asked.ensembles or ("debiased" if symmetric else "independent")
-    if asked.n_walks is None and pair == "symmetric" and ensembles == "independent" and not two_sided:
-        count = _count(asked, sampler, pair, stitches, 2)
-    _refuse_ensembles(graph, pair, asked.ensembles)
+        count = _count(asked, sampler, pair, stitches, sides)
+    ensembles = asked.ensembles or (
+        "debiased" if one_set and count > sampler.coupling.group else "independent"
+    )
+    if asked.n_walks is None:
+        sides = 2 if pair == "symmetric" and ensembles == "independent" else 1
+        count = _count(asked, sampler, pair, stitches, sides)
+        fewest = sampler.coupling.group + 1 if ensembles == "debiased" else 1
+        count = min(_enough(count, sampler.mean_steps * sides * stitches, asked, fewest), MOST_WALKS)
     _check_groups(ensembles, count, sampler)
     return Plan(pair, note, ensembles, sampler, count, stitches)
 
 
 def _count(asked: Asked, sampler: Sampler, pair: str, stitches: int, sides: int) -> int:
-    """Return the walks from each node that the steps are enough for."""
-    per_walk, steps, limit = sampler.mean_steps * sides * stitches, DEFAULT_STEPS * 1.0, np.inf
+    """Return the walks from each node that the steps are enough for, if any."""
+    steps, limit = DEFAULT_STEPS * 1.0, np.inf
     if asked.budget is not None:
-        limit = steps = real_number(OWNER, "budget", asked.budget, above=0) / max(1, asked.ids.size)
+        limit = steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
     if sampler.head:
         directions = DIRECTIONS[pair][:sides]
         costs = head_costs(asked.graph, asked.ids, asked.kernel.matrix, directions, limit, sampler.head)
@@ -151,8 +156,7 @@ def _count(asked: Asked, sampler: Sampler, pair: str, stitches: int, sides: int)
             rule = f"enough for the edges of exact heads of {sampler.head} hops"
             refuse(OWNER, "budget", rule, asked.budget, "Give more, fewer nodes=, or a shorter head.")
         steps -= costs[sampler.head]
-    fewest = sampler.coupling.group + 1 if asked.ensembles == "debiased" else 1
-    return min(_enough(int(steps / per_walk + 1e-9), per_walk, asked, fewest), MOST_WALKS)
+    return max(0, int(steps / (sampler.mean_steps * sides * stitches) + 1e-9))
 
 
 def _enough(count: int, per_walk: float, asked: Asked, fewest: int) -> int:

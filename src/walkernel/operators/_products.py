@@ -91,7 +91,7 @@ class Product(NamedTuple):
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c), or 0 for it."""
+        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c), if wanted."""
         rows, n_columns = self.left.features.shape
         result = np.empty((rows, V.shape[1], self.n_groups))
         excess = np.zeros((rows, V.shape[1]))
