@@ -53,6 +53,8 @@ ODD = {
 def test_unbiased_by_both_rules(case):
     build, kernel, options = ODD[case]
     graph, repeats = build(), 600 if build is dangling else 300  # few walks go to where few edges lead
+    if options.get("sampler") is LONG_HEAD:  # what few walks add to three exact hops is skew
+        repeats = 3000
     estimates = np.array(
         [wk.estimate_kernel(graph, kernel, seed=seed, **options).to_dense() for seed in range(repeats)]
     )
