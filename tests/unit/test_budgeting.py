@@ -124,6 +124,26 @@ def test_many_steps_are_spent_almost_wholly():
         assert spent.edges + spent.n_walks * spent.sampler.mean_steps > 0.85 * budget
 
 
+def test_steps_that_are_left_make_walks_longer():
+    """15 walks of the matched law leave 28 % of the steps."""
+    law = budgeting.matched_after(heat_sizes(1), 0)
+    steps = 16 * law.sum() * (1 - 1e-6) / 0.9
+    spent = spend_budget(heat_sizes, [0.0], steps, sides=1, stitches=[1])
+    assert spent.sampler.mean_steps > 1.05 * law.sum()
+    assert (np.array(spent.sampler.law)[: law.size] >= law - 1e-15).all()
+    assert spent.n_walks * spent.sampler.mean_steps <= steps
+
+
+@pytest.mark.parametrize("head", [0, 1, 2, 3])
+def test_the_law_after_a_head_suits_what_is_left(head):
+    """S(k) = min(1, 1.3 |f_{r+k}| / |f_{r+1}|) for an f that falls."""
+    sizes = wk.Diffusion(1.0).modulation(64)
+    expected = np.minimum(1.0, 1.3 * sizes[head + 1 :] / sizes[head + 1])
+    law = budgeting.matched_after(sizes, head)
+    assert np.allclose(law, expected[: law.size], rtol=1e-12)
+    assert expected[law.size :].max() < 1e-19
+
+
 def test_the_head_has_the_least_variance_times_steps():
     sizes, costs = heat_sizes(1), [0.0, 4.6, 40.0, 120.0]
 

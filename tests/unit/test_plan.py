@@ -58,6 +58,14 @@ def test_ensembles(kind, pair, ensembles):
         )
 
 
+def test_many_walks_afford_a_head():
+    heads = [plan(graphs.karate(), n_walks=n).sampler.head for n in (1, 64, 4096)]
+    assert heads == sorted(heads)
+    assert heads[1] > 0
+    factors = [plan(graphs.karate(), n_walks=16, stitches=n).sampler.head for n in (1, 8)]
+    assert factors[0] <= factors[1]
+
+
 def test_one_walk_cannot_be_debiased():
     graph = graphs.karate()
     assert plan(graph, n_walks=1).ensembles == "independent"
