@@ -7,8 +7,9 @@ each node, the squared relative error goes, to first order, with
     sides · Σ_{k>r} f_k² / S_r(k) · Σ_{k>r} S_r(k) / (B − c_r):
 
 variance of a walk times its steps, over the steps there are; r minimises it. The head is the same in all sets
-of walks and is paid for once. As for l, more factors had less error in every case measured (six kinds of
-graphs, five kernels, 100 to 800 steps), as long as each factor has some walks.
+of walks and is paid for once. As for l, more factors, up to six, had less error but for near ties in all
+cases measured (six kinds of graphs, five kernels, 100 to 800 steps), as long as each factor has some walks;
+polynomials, whose roots may decay slower than they do, are the exception.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from walkernel.walks import CoupledWalks, Hops, follow_front, hop_table
 PROBES, GOLDEN = 256, 0.6180339887498949
 """Start nodes whose heads are followed to learn what heads cost."""
 LONGEST_HEAD = 8
-FEWEST_WALKS, MOST_WALKS = 3, 2**12
+FEWEST_WALKS, MOST_WALKS = 3, 2**24
 LONGEST_MARGIN = 1.5
 """By how much walks are made more probable to go on, where steps are left."""
 FEW_GROUPS, MANY_GROUPS = 4, 16
 """Groups of walks that are wanted at least, and for error bars."""
+NOTHING, RARELY = 1e-15, 2.0**-20
+"""What is left of a sequence that ends in the head, and the law of walks that have nothing to do."""
 
 Sizes = NDArray[np.float64]
 
@@ -49,7 +52,12 @@ class Spending(NamedTuple):
 
 
 def head_costs(
-    graph: Graph, ids: NDArray[np.int64], matrix: str, directions: Iterable[bool], limit: float
+    graph: Graph,
+    ids: NDArray[np.int64],
+    matrix: str,
+    directions: Iterable[bool],
+    limit: float,
+    longest: int = LONGEST_HEAD,
 ) -> list[float]:
     """Return the mean number of edges that heads of 0, 1, … hops follow, as long as it is within a limit.
 
@@ -57,17 +65,19 @@ def head_costs(
     """
     turned = {direction and graph.directed for direction in directions}
     tables = [hop_table(graph, matrix, "weights", direction) for direction in turned]
-    probes = ids[(np.arange(min(PROBES, ids.size)) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
-    per_direction = [_edges(table, probes, limit) for table in tables]
+    probes = ids
+    if ids.size > PROBES:
+        probes = ids[((np.arange(PROBES) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
+    per_direction = [_edges(table, probes, limit, longest) for table in tables]
     shortest = min(len(edges) for edges in per_direction)
     totals = [sum(edges[r] for edges in per_direction) for r in range(shortest)]
     return [total for total in totals if total <= limit]
 
 
-def _edges(hops: Hops, probes: NDArray[np.int64], limit: float) -> list[float]:
+def _edges(hops: Hops, probes: NDArray[np.int64], limit: float, longest: int) -> list[float]:
     """Follow heads hop by hop; what the next hop costs is known before it is made."""
     edges, front = [0.0], probes
-    while edges[-1] <= limit and len(edges) <= LONGEST_HEAD:
+    while edges[-1] <= limit and len(edges) <= longest:
         leaving = hops.indptr[front + 1] - hops.indptr[front]
         edges.append(edges[-1] + float(leaving.sum()) / probes.size)
         if edges[-1] <= limit:
@@ -94,32 +104,63 @@ def spend_budget(
     budget: float,
     *,
     sides: int,
-    most_stitches: int,
-    fewest_stitches: int = 1,
+    stitches: Iterable[int],
 ) -> Spending | None:
     """Return the best way to spend a number of steps from each node; None if they are too few for any.
 
-    ``sizes_of(l)`` are the |f_k| of each of l factors.
+    ``sizes_of(l)`` are the |f_k| of each of l factors; of the numbers of factors the first is taken for which
+    there are steps enough.
     """
-    for stitches in range(most_stitches, fewest_stitches - 1, -1):
-        sizes = sizes_of(stitches)
+    for factors in stitches:
+        sizes = sizes_of(factors)
         best: Spending | None = None
         for head, cost in enumerate(costs):
             if cost > budget / 2 or head >= sizes.size - 1:
                 break
-            found = _spent(sizes, head, cost, (budget - cost) / (stitches * sides))
+            found = _spent(sizes, head, cost, (budget - cost) / (factors * sides))
             if found is not None and (best is None or found.score < best.score):
-                best = found._replace(stitches=stitches)
+                best = found._replace(stitches=factors)
         if best is not None:
             return best
     return None
 
 
+def spend_on_polynomial(
+    sizes_of: Callable[[int], Sizes],
+    costs: list[float],
+    budget: float,
+    *,
+    sides: int,
+    stitches: Iterable[int],
+) -> Spending | None:
+    """Return the same for a kernel of finite degree: of all numbers of factors that of least relative error.
+
+    A root of a polynomial may be one, which heads have all of, or may decay far slower than it.
+    """
+    best, least = None, np.inf
+    for factors in stitches:
+        found = spend_budget(sizes_of, costs, budget, sides=sides, stitches=[factors])
+        if found is None:
+            continue
+        error = factors * found.score / float(sizes_of(factors).sum()) ** 2
+        if best is None or error < least:
+            best, least = found, error
+    return best
+
+
+def is_exact(sizes: Sizes, head: int) -> bool:
+    """Tell whether a head leaves nothing of a sequence to walks."""
+    return float(sizes[head + 1 :].sum()) <= NOTHING * float(sizes.sum())
+
+
 def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Spending | None:
     """Return the walks that so many steps of one set of walks are enough for.
 
-    They are in whole groups, and as long as uses up the steps that are left then.
+    They are in whole groups, and as long as uses up the steps that are left then. Where nothing is left for
+    them to do, they are few and stay where they are.
     """
+    if is_exact(sizes, head):
+        return Spending(CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS, 1, cost, 0.0)
     law = matched_after(sizes, head)
     n_walks = min(int(steps / law.sum() + 1e-9), MOST_WALKS)
     n_walks -= n_walks % next((g for g in (16, 8) if n_walks >= MANY_GROUPS * g), 4 if n_walks >= 16 else 1)

@@ -62,7 +62,7 @@ def choose_sampler(graph: Graph, *kernels: Kernel, n_walks: int = 64) -> Sampler
     >>> import walkernel as wk
     >>> graph = wk.load_dataset("karate").graph
     >>> wk.choose_sampler(graph, wk.Diffusion(1.0), wk.Diffusion(10.0))
-    CoupledWalks(29.7 steps on average, head=2, group=4)
+    CoupledWalks(28.9 steps on average, head=3, group=4)
     """
     n_walks = whole_number("choose_sampler", "n_walks", n_walks, 1)
     return suited_sampler(_sequences("choose_sampler", graph, kernels), n_walks)

@@ -167,7 +167,8 @@ def test_rare_entries():
         assert (entries.upper >= exact[0, [0, 1, 5, 40]]).all()
         assert np.array_equal(entries.upper[:2], entries.interval()[1][:2])
         assert K.estimate([[0], [1]], [0, 40]).upper.shape == (2, 2)
-    assert entries.upper[3] == pytest.approx(1.0), "Σ αₖ of the diffusion kernel"
+    alone = KERNEL.coefficients(1)[0]
+    assert entries.upper[3] == pytest.approx(1 - alone), "Σ αₖ of the diffusion kernel over k ≥ 1"
     directed = wk.estimate_kernel(graphs.directed(), wk.Diffusion(1.5, matrix="adjacency"), 16)
     i, j = np.indices((30, 30))
     far = directed.estimate(i, j)

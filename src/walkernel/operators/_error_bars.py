@@ -57,9 +57,9 @@ class Estimate:
         Independent groups of walks behind the standard error; 0 if nothing is random.
     rare : ndarray of bool
         Entries whose standard error is not to be trusted, because too few walks contribute to them: a third
-        of the groups of walks agree on it exactly, as they do where none of their walks contributes, or the
-        standard error is more than a third of the value. Never of products, to which walks from all nodes
-        contribute.
+        of the groups of walks agree on it exactly, as they do where none of their walks contributes, although
+        walks could add a third of it; or the standard error is more than a third of the value. Never of
+        products, to which walks from all nodes contribute.
     limit : ndarray
         What the kernel itself allows rare entries at most; 0 for others.
 
@@ -68,8 +68,8 @@ class Estimate:
     >>> import walkernel as wk
     >>> path = wk.Graph.from_edges([(i, i + 1) for i in range(40)])
     >>> K = wk.estimate_kernel(path, wk.Diffusion(1.0), n_walks=64)
-    >>> far = K.estimate(0, [1, 30])  # no walk meets one from 30 steps away
-    >>> far.stderr[1], far.rare, bool(far.upper[1] > 0.3)
+    >>> far = K.estimate(0, [1, 30])  # no walk meets one from 30 steps away, nor could they add much
+    >>> far.stderr[1], far.rare, bool(0 < far.upper[1] < 1e-9)
     (np.float64(0.0), array([False,  True]), True)
     """
 
@@ -100,8 +100,9 @@ class Estimate:
 
         Rare entries, of which an interval says little, get no less than what the kernel itself allows:
         √(K_ii K_jj) for a symmetric pair on an undirected graph, with 97.5 % upper bounds of both diagonal
-        entries; otherwise Σ |αₖ| ρᵏ, or infinity where no such bound is known. That holds for every entry,
-        whether or not walks went there, and is mostly far above it. Estimates from few walks are skew, so
+        entries; otherwise Σ |αₖ| ρᵏ, or infinity where no such bound is known; or less, if walks can add but
+        little beyond an exact head. That holds for every entry, whether or not walks went there, and is
+        mostly far above it. Estimates from few walks are skew, so
         that the bound holds for about 95 % of the entries of a true relative error below 1/4, and 90 % of
         those between 1/4 and 1/2 that are not found to be rare.
         """
@@ -270,3 +271,22 @@ def largest_entry(origin: Origin) -> float:
     radius = spectral_radius(graph, kernel.matrix)
     terms = np.abs((kernel if radius == 1.0 else kernel.scaled(radius)).coefficients(MOST_TERMS))
     return float(terms.sum()) if terms[-1] <= ROUNDING * terms.sum() else np.inf
+
+
+def largest_rest(origin: Origin) -> float:
+    """Return a bound on what walks can add to an entry beyond the exact heads; infinity if none is known.
+
+    With H the head, T what is beyond it, η = Σ_{k≤r} |f_k| and τ = Σ_{k>r} |f_k| bound their norms, and
+    K = (H + T)(H + T)ᵀ differs from HHᵀ by at most 2ητ + τ²; for the lazy pair K = H + T, by τ.
+    """
+    if origin.kernel.matrix == "adjacency" or (
+        origin.graph.directed and origin.kernel.matrix != "normalized"
+    ):
+        return np.inf
+    kernel = origin.kernel
+    f = kernel.coefficients(MOST_TERMS) if origin.pair == "lazy" else kernel.modulation(MOST_TERMS)
+    head, rest = np.split(np.abs(f), [origin.sampler.head + 1])
+    if rest[-1] > ROUNDING * (head.sum() + rest.sum()):
+        return np.inf
+    tail = float(rest.sum())
+    return tail if origin.pair == "lazy" else 2 * float(head.sum()) * tail + tail**2

@@ -75,7 +75,7 @@ def estimate_kernel(
         and queries of a few nodes are those of one factor.
     budget : float, optional
         Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
-        ``n_walks``. If neither is given, 400 from each node.
+        ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional

@@ -34,8 +34,8 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     groups = count_groups(origin.n_walks, origin.sampler)
     error = _relative_error(K) if groups > 1 else None
     n_bytes = sum(_bytes(factor) for factor in factors)
-    reached = max(SMALLEST_ERROR, error or 0.1)
-    products = polynomial_terms(origin.graph, origin.kernel, reached).size - 1
+    reached = 0.1 if error is None else max(SMALLEST_ERROR, error)
+    products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
     per_node = origin.n_steps / K.shape[0]
     lines = [
@@ -76,9 +76,18 @@ def _walking(origin: Origin, groups: int) -> list[str]:
     return [f"{head}{walks}{coupled} ({groups} independent groups for error bars)."]
 
 
-def _advice(K: KernelOperator, products: int, error: float, per_node: float) -> list[str]:
+def _polynomial_products(origin: Origin, error: float) -> int | None:
+    try:
+        return polynomial_terms(origin.graph, origin.kernel, error).size - 1
+    except ValueError:  # no polynomial that is short enough
+        return None
+
+
+def _advice(K: KernelOperator, products: int | None, error: float, per_node: float) -> list[str]:
     """Compare with the polynomial engine, in multiplications."""
     graph = K.graph
+    if products is None:
+        return ["No polynomial that polynomial_operator could apply comes near it."]
     work = max(1, products) * graph.indices.size
     if K.shape[0] < graph.n_nodes:
         walked = per_node * K.shape[0]
@@ -100,7 +109,8 @@ def _relative_error(K: KernelOperator) -> float:
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(K.shape[0], columns))
     value, stderr = K.estimate_product(signs)
     squared = float((stderr**2).sum())
-    return float(np.sqrt(squared / max(float((value**2).sum()) - squared, squared, 1e-300)))
+    signal = float((value**2).sum()) - squared
+    return 0.0 if squared == 0 else float(np.sqrt(squared / signal)) if signal > 0 else np.inf
 
 
 def _bytes(factor: FeatureOperator) -> int:

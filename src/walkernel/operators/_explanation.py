@@ -20,15 +20,16 @@ class Explanation:
     error : float or None
         Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm: estimated from the spread of groups of walks, or a
         bound for a deterministic engine; None where there are fewer than two groups.
-    polynomial_products : int
-        Sparse products that ``polynomial_operator`` needs for K @ v to that error.
+    polynomial_products : int or None
+        Sparse products that ``polynomial_operator`` needs for K @ v to that error, or to 0.1 if it is not
+        known; None where it would take more than it allows.
     """
 
     text: str
     n_steps: int
     n_bytes: int
     error: float | None
-    polynomial_products: int
+    polynomial_products: int | None
 
     def __str__(self) -> str:
         return self.text

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
-from walkernel.budgeting import Spending, head_costs, matched_after, spend_budget, spend_walks
+from walkernel.budgeting import (
+    FEWEST_WALKS,
+    Spending,
+    head_costs,
+    matched_after,
+    spend_budget,
+    spend_on_polynomial,
+    spend_walks,
+)
 from walkernel.convergence import Modulated
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -18,7 +27,7 @@ from walkernel.walks import CoupledWalks, Sampler
 
 OWNER = "estimate_kernel"
 DEFAULT_STEPS = 400
-"""Steps from each node if nothing is said."""
+"""Steps from each node if nothing is said, and more where three walks are longer."""
 MOST_CHOSEN = 6
 """Factors that are chosen unasked: more have less error yet, in ever longer products."""
 
@@ -89,60 +98,76 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
     steps = DEFAULT_STEPS * 1.0
     if asked.budget is not None:
         steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
-    may_stitch = pair == "symmetric" and not asked.local and asked.budget is not None
-    most = stitches or (MOST_CHOSEN if may_stitch else 1)
-    spent = spend_budget(
-        sizes_of, costs(steps / 2), steps,
-        sides=2 if two_sided else 1, most_stitches=most, fewest_stitches=stitches or 1,
-    )  # fmt: skip
+    edges, sides = costs(steps / 2), 2 if two_sided else 1
+    numbers = [stitches or 1]
+    if pair == "symmetric" and not asked.local and asked.budget is not None and stitches is None:
+        numbers = [n for n in range(MOST_CHOSEN, 1, -1) if _has_finite_variance(asked, pair, n)] + [1]
+    if len(numbers) > 1 and math.isfinite(asked.kernel.degree):
+        spent = spend_on_polynomial(sizes_of, edges, steps, sides=sides, stitches=numbers[::-1])
+    else:
+        spent = spend_budget(sizes_of, edges, steps, sides=sides, stitches=numbers)
     if spent is not None:
         return spent
-    return _few_steps(sizes_of(most if stitches else 1), stitches or 1, 2 if two_sided else 1, steps, asked)
+    fewest = 2 if ensembles == "debiased" else 1
+    return _few_steps(sizes_of(stitches or 1), stitches or 1, sides, steps, asked, fewest)
 
 
-def _few_steps(sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, asked: Asked) -> Spending:
+def _few_steps(
+    sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, asked: Asked, fewest: int
+) -> Spending:
     """Return the few walks that a small budget is enough for, or refuse it."""
     law = matched_after(sizes, 0)
-    count = int(steps / (law.sum() * sides * stitches) + 1e-9)
-    _check_count(count, law.sum() * sides * stitches * asked.ids.size, asked.budget)
+    per_walk = float(law.sum()) * sides * stitches
+    count = _enough(int(steps / per_walk + 1e-9), per_walk, asked, fewest)
     return Spending(CoupledWalks(tuple(law), group=1), count, stitches, 0.0, np.inf)
 
 
 def _with_sampler(asked: Asked, pair: str, note: str, stitches: int) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
     graph, kernel = asked.graph, asked.kernel
+    _refuse_ensembles(graph, pair, asked.ensembles)
     count = 1 if asked.n_walks is None else whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
     sampler = checked_sampler(graph, kernel, pair, asked.sampler, stitches=stitches)
-    two_sided = pair == "symmetric" and (asked.ensembles == "independent" or graph.directed)
+    one_set = pair == "symmetric" and not graph.directed  # may serve both sides
+    sides = 2 if pair == "symmetric" and (asked.ensembles == "independent" or graph.directed) else 1
     if asked.n_walks is None:
-        count = _count(asked, sampler, stitches * (2 if two_sided else 1))
-    symmetric = pair == "symmetric" and not graph.directed and count > sampler.coupling.group
-    ensembles = asked.ensembles or ("debiased" if symmetric else "independent")
-    if asked.n_walks is None and pair == "symmetric" and ensembles == "independent" and not two_sided:
-        count = _count(asked, sampler, 2 * stitches)
-    _refuse_ensembles(graph, pair, asked.ensembles)
+        count = _count(asked, sampler, pair, stitches, sides)
+    ensembles = asked.ensembles or (
+        "debiased" if one_set and count > sampler.coupling.group else "independent"
+    )
+    if asked.n_walks is None:
+        sides = 2 if pair == "symmetric" and ensembles == "independent" else 1
+        count = _count(asked, sampler, pair, stitches, sides)
+        fewest = sampler.coupling.group + 1 if ensembles == "debiased" else 1
+        count = min(_enough(count, sampler.mean_steps * sides * stitches, asked, fewest), MOST_WALKS)
     _check_groups(ensembles, count, sampler)
     return Plan(pair, note, ensembles, sampler, count, stitches)
 
 
-def _count(asked: Asked, sampler: Sampler, sets: int) -> int:
-    """Return the walks from each node that the steps are enough for."""
-    per_walk = asked.ids.size * sampler.mean_steps * sets
-    steps = DEFAULT_STEPS * asked.ids.size * 1.0
+def _count(asked: Asked, sampler: Sampler, pair: str, stitches: int, sides: int) -> int:
+    """Return the walks from each node that the steps are enough for, if any."""
+    steps, limit = DEFAULT_STEPS * 1.0, np.inf
     if asked.budget is not None:
-        steps = real_number(OWNER, "budget", asked.budget, above=0)
+        limit = steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
     if sampler.head:
-        costs = head_costs(asked.graph, asked.ids, asked.kernel.matrix, (False,), np.inf)
-        steps -= costs[min(sampler.head, len(costs) - 1)] * asked.ids.size
-    count = int(steps / per_walk + 1e-9)
-    _check_count(count, per_walk, asked.budget)
-    return min(count, MOST_WALKS)
+        directions = DIRECTIONS[pair][:sides]
+        costs = head_costs(asked.graph, asked.ids, asked.kernel.matrix, directions, limit, sampler.head)
+        if len(costs) <= sampler.head:
+            rule = f"enough for the edges of exact heads of {sampler.head} hops"
+            refuse(OWNER, "budget", rule, asked.budget, "Give more, fewer nodes=, or a shorter head.")
+        steps -= costs[sampler.head]
+    return max(0, int(steps / (sampler.mean_steps * sides * stitches) + 1e-9))
 
 
-def _check_count(count: int, per_walk: float, budget: Any) -> None:
-    if count < 1:
-        rule = f"at least {per_walk:.0f} steps, one walk from each node"
-        refuse(OWNER, "budget", rule, budget, "Give more, or fewer nodes=.")
+def _enough(count: int, per_walk: float, asked: Asked, fewest: int) -> int:
+    """Return a number of walks that serves; refuse a budget that is too small, but not the default one."""
+    if asked.budget is None:
+        return max(count, fewest, FEWEST_WALKS)
+    if count < fewest:
+        walks = "one walk" if fewest == 1 else f"{fewest} walks"
+        rule = f"at least {math.ceil(per_walk * fewest * asked.ids.size)} steps, {walks} from each node"
+        refuse(OWNER, "budget", rule, asked.budget, "Give more, or fewer nodes=.")
+    return count
 
 
 def _has_finite_variance(asked: Asked, pair: str, stitches: int) -> bool:

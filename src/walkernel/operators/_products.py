@@ -88,8 +88,10 @@ class Product(NamedTuple):
     n_groups: int
     reached: NDArray[np.int64] | None = None
 
-    def deviations(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c)."""
+    def deviations(
+        self, V: NDArray[np.float64], *, second_order: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c), if wanted."""
         rows, n_columns = self.left.features.shape
         result = np.empty((rows, V.shape[1], self.n_groups))
         excess = np.zeros((rows, V.shape[1]))
@@ -100,7 +102,8 @@ class Product(NamedTuple):
             for c in range(len(moved)):
                 groups = np.ascontiguousarray(moved[c].T, dtype=np.float32)
                 result[:, first + c] += _carried(self.left.features, groups)
-                excess[:, first + c] = self._second_order(groups)
+                if second_order:
+                    excess[:, first + c] = self._second_order(groups)
         return result, excess
 
     def _first_order(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

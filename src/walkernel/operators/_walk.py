@@ -19,6 +19,7 @@ from walkernel.operators._error_bars import (
     enough_groups,
     entry_errors,
     largest_entry,
+    largest_rest,
 )
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
@@ -146,10 +147,12 @@ class FeatureOperator(KernelOperator):
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
         errors, few, groups = self._jackknife(rows, columns)
-        rare = few | (errors > MOST_RELATIVE_ERROR * np.abs(values.ravel()))
+        sizes = np.abs(values.ravel())
+        beyond = largest_rest(self._walked_by())
+        rare = (few & (beyond > MOST_RELATIVE_ERROR * sizes)) | (errors > MOST_RELATIVE_ERROR * sizes)
         limits = np.zeros(rows.size)
         if rare.any():
-            limits[rare] = self._limits(rows[rare], columns[rare])
+            limits[rare] = np.minimum(self._limits(rows[rare], columns[rare]), sizes[rare] + beyond)
         shape = values.shape
         return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
 
@@ -172,17 +175,23 @@ class FeatureOperator(KernelOperator):
         return np.asarray(left * right)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        deviations, excess = self.deviations(V)
+        deviations, excess = self.deviations(V, second_order=True)
         return standard_errors(deviations, excess), deviations.shape[-1]
 
-    def deviations(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and what that has twice."""
+    def deviations(
+        self, V: NDArray[np.float64], *, second_order: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and what that has twice.
+
+        The latter, if not asked for, is 0: the walks are walked once more for it.
+        """
         turned = self.origin is None  # the transpose of an operator
         origin = self._walked_by()
         groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if turned else walked
-        return Product(Side(self.left, left), Side(self.right, right), groups, self._reached).deviations(V)
+        product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
+        return product.deviations(V, second_order=second_order)
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

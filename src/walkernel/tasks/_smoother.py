@@ -174,7 +174,7 @@ class NodeSmoother(NodeRegressor):
             Side(self._right_side(self.pair_, kind, known), right),
             groups,
         )
-        deviations, excess = (part[where] for part in product.deviations(weights))
+        deviations, excess = (part[where] for part in product.deviations(weights, second_order=True))
         if total is None:
             return standard_errors(deviations[:, :-1], excess[:, :-1])
         ratios = (deviations[:, :-1] - values[:, :, None] * deviations[:, -1:]) / total[:, :, None]
