@@ -41,6 +41,8 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tasks.py
 	$(BIN)/python benchmarks/error_bars.py
+	$(BIN)/python benchmarks/accuracy.py --quick
+	$(BIN)/python benchmarks/regimes.py --quick
 
 clean:
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -208,6 +208,8 @@ def shown(cell: Cell | None) -> str:
     """Return an error in three digits with its standard error in units of the last one."""
     if cell is None:
         return ""
+    if cell.error < 1e-4:
+        return f"{cell.error:.1e}"
     digits = max(0, 2 - int(np.floor(np.log10(cell.error))))
     spread = "" if np.isnan(cell.stderr) else f"({cell.stderr * 10**digits:.0f})"
     return f"{cell.error:.{digits}f}{spread}".lstrip("0")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from acceptance import Cell
 
 DPI = 150
+FLOOR = 1e-5
+"""Errors below it are drawn there."""
 MOST_GAIN = 1000
 LETTER = 0.13
 """Height of a label as a part of a panel's."""
@@ -77,7 +79,7 @@ def save_accuracy_figure(cells: Sequence[Cell], path: Path) -> None:
 def _drawn_range(cells: Sequence[Cell]) -> tuple[float, float]:
     """Return the ends of the axis of errors."""
     drawn = [cell.error for cell in cells if cell.method in LINES]
-    return min(drawn) / 2.5, 1.5 * max(drawn)
+    return max(FLOOR, min(drawn)) / 2.5, 1.5 * max(drawn)
 
 
 def _draw_panel(axes: Any, cells: Sequence[Cell], ends: tuple[float, float]) -> None:
@@ -85,14 +87,14 @@ def _draw_panel(axes: Any, cells: Sequence[Cell], ends: tuple[float, float]) -> 
     last: dict[str, Cell] = {}
     for name, line in LINES.items():
         mine = [cell for cell in cells if cell.method == name]
-        steps, errors = [cell.walked for cell in mine], [cell.error for cell in mine]
+        steps, errors = [cell.walked for cell in mine], [max(FLOOR, cell.error) for cell in mine]
         style = {"color": line.colour, "marker": line.marker, "markersize": 3.2, "linewidth": 1.4}
         axes.plot(steps, errors, label=line.label, **style)
         last[name] = mine[-1]
     paper = last["paper"]
-    errors = {name: last[name].error for name, line in LINES.items() if line.with_gain}
+    errors = {name: max(FLOOR, last[name].error) for name, line in LINES.items() if line.with_gain}
     for name, height in _apart(errors, (ends[1] / ends[0]) ** LETTER).items():
-        gain = float(f"{paper.error / errors[name]:.2g}")
+        gain = float(f"{paper.error / last[name].error:.2g}")
         label = f"{gain:g}×" if gain <= MOST_GAIN else f">{MOST_GAIN}×"
         axes.text(1.12 * paper.walked, height, label, color=LINES[name].colour, fontsize=8.5,
                   fontweight="bold", va="center")  # fmt: skip
@@ -116,7 +118,7 @@ def _apart(errors: dict[str, float], factor: float) -> dict[str, float]:
 def _set_scales(axes: Any, cells: Sequence[Cell]) -> None:
     steps = sorted({cell.steps for cell in cells})
     low, high = _drawn_range(cells)
-    axes.set(xscale="log", yscale="log", xlim=(0.75 * steps[0], 2.7 * steps[-1]), ylim=(low, high))
+    axes.set(xscale="log", yscale="log", xlim=(0.75 * steps[0], 3.7 * steps[-1]), ylim=(low, high))
     axes.set_xticks(steps, [str(n) for n in steps])
     axes.set_xticks([], minor=True)
     powers = range(0, int(np.log10(low)) - 1, -1)
@@ -131,7 +133,7 @@ def _head(figure: Any, axes: Any, steps: int) -> None:
                            wspace=0.07, hspace=0.12)  # fmt: skip
     title = "Relative error ‖K̂ − K‖ / ‖K‖ at equal steps"
     figure.text(0.085, 1 - 0.18 / height, title, fontsize=11.5, va="center", fontweight="bold")
-    note = f"Numbers: times less error than the paper's walks at {steps} steps"
+    note = f"Times less error than the paper's walks at {steps} steps; drawn down to {FLOOR:.0e}"
     figure.text(0.995, 1 - 0.18 / height, note, fontsize=9, va="center", ha="right")
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.075, 1 - 0.42 / height),

@@ -228,7 +228,7 @@ BAD = {
     ),
     "budget": (
         {"stitches": 3, "n_walks": None, "budget": 30 * 9 * 2, "sampler": PAPER},
-        "budget must be at least 810 steps",
+        "budget must be at least 1620 steps, one walk from each node",
     ),
 }
 
@@ -246,6 +246,14 @@ def test_bad_input_of_the_law():
         wk.matched_law(UNSIGNED, KERNEL, stitches=0)
     with pytest.raises(ValueError, match="symmetric"):
         wk.matched_law(UNSIGNED, wk.PowerSeries([0.0, 1.0]), stitches=2)
+
+
+def test_error_bars_beyond_the_memory_are_refused(monkeypatch):
+    K = stitched(UNSIGNED, 2)
+    monkeypatch.setattr(_stitched, "MOST_MEMORY", 2**10)
+    with pytest.raises(ValueError, match=r"GiB of them\. Use stitches=1, or estimate_product"):
+        K.estimate(0, 1)
+    assert K.estimate_product(np.ones(30)).stderr.shape == (30,)
 
 
 def test_too_many_entries_are_refused(monkeypatch):

@@ -284,9 +284,10 @@ def largest_rest(origin: Origin) -> float:
     ):
         return np.inf
     kernel = origin.kernel
-    f = kernel.coefficients(MOST_TERMS) if origin.pair == "lazy" else kernel.modulation(MOST_TERMS)
+    lazy, stitches = origin.pair == "lazy", origin.stitches
+    f = kernel.coefficients(MOST_TERMS) if lazy else kernel.modulation(MOST_TERMS, stitches=stitches)
     head, rest = np.split(np.abs(f), [origin.sampler.head + 1])
     if rest[-1] > ROUNDING * (head.sum() + rest.sum()):
         return np.inf
     tail = float(rest.sum())
-    return tail if origin.pair == "lazy" else 2 * float(head.sum()) * tail + tail**2
+    return tail if lazy else 2 * float(head.sum()) * tail + tail**2

@@ -165,7 +165,8 @@ def _enough(count: int, per_walk: float, asked: Asked, fewest: int) -> int:
         return max(count, fewest, FEWEST_WALKS)
     if count < fewest:
         walks = "one walk" if fewest == 1 else f"{fewest} walks"
-        rule = f"at least {math.ceil(per_walk * fewest * asked.ids.size)} steps, {walks} from each node"
+        steps = math.ceil(per_walk * fewest * asked.ids.size - 1e-6)
+        rule = f"at least {steps} steps, {walks} from each node"
         refuse(OWNER, "budget", rule, asked.budget, "Give more, or fewer nodes=.")
     return count
 

@@ -34,6 +34,8 @@ from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import standard_errors
 from walkernel.operators._walk import FeatureOperator
 
+MOST_MEMORY = 2**32
+"""Bytes that the features of all groups of walks may need, about."""
 MOST_PRODUCTS = 2**36
 """Multiplications that entries, a row of K̂ for each row node, may cost."""
 
@@ -155,7 +157,16 @@ class StitchedOperator(KernelOperator):
     def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
         origins = [factor.origin for factor in self.factors if factor.origin is not None]
-        enough_groups(owner, origins[0].n_walks, origins[0].sampler)
+        groups = enough_groups(owner, origins[0].n_walks, origins[0].sampler)
+        needed = groups * sum(16 * (factor.left.nnz + factor.right.nnz) for factor in self.factors)
+        if needed > MOST_MEMORY:
+            refuse(
+                owner,
+                "the operator",
+                "small enough for the features of all groups of walks, which its error bars are made of",
+                Described(f"{needed / 2**30:.0f} GiB of them"),
+                "Use stitches=1, or estimate_product.",
+            )
         walked = [_Groups(origin) for origin in origins]
         for g in range(walked[0].origin.n_groups):
             yield StitchedOperator(self.graph, [groups.without(g) for groups in walked])
