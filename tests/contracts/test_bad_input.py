@@ -242,7 +242,7 @@ CASES = [
      "positive α₀; got 0; pair='lazy'"),
     ("budget-and-walks", lambda: estimate(n_walks=8, budget=100), VALUE,
      "budget; None if n_walks is given; 100; one of the two"),
-    ("budget-small", lambda: estimate(budget=3), VALUE, "budget; at least 4 steps; 3; nodes="),
+    ("budget-small", lambda: estimate(budget=3), VALUE, "budget; at least 8 steps; 2 walks from each node; 3; nodes="),
     ("budget-nan", lambda: estimate(budget=NAN), VALUE, "budget; finite; nan"),
     ("estimate-walks", lambda: estimate(n_walks="8"), TYPE, "n_walks; whole number; '8'"),
     ("estimate-seed", lambda: estimate(n_walks=8, seed=-1), VALUE, "seed; from 0; -1"),
