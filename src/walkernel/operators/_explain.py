@@ -34,7 +34,7 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     groups = count_groups(origin.n_walks, origin.sampler)
     error = _relative_error(K) if groups > 1 else None
     n_bytes = sum(_bytes(factor) for factor in factors)
-    reached = 0.1 if error is None else max(SMALLEST_ERROR, error)
+    reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
     products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
     per_node = origin.n_steps / K.shape[0]
@@ -44,12 +44,17 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
         *_stitching(origin, K),
         *_walking(origin, groups),
         f"{per_node:.4g} steps from each node, {origin.n_steps} in all; {megabytes(n_bytes)}.",
-        "Its error is not known: that takes two groups of walks."
-        if error is None
-        else f"Relative error about {error:.2g} (Frobenius), from the spread of {groups} groups of walks.",
+        _error(error, groups),
         *_advice(K, products, reached, per_node),
     ]
     return Explanation("\n".join(lines), origin.n_steps, n_bytes, error, products)
+
+
+def _error(error: float | None, groups: int) -> str:
+    if error is None:
+        return "Its error is not known: that takes two groups of walks."
+    size = f"about {error:.2g}" if error < 1 else "of 1 or more: it takes more steps"
+    return f"Relative error {size} (Frobenius), from the spread of {groups} groups of walks."
 
 
 def _stitching(origin: Origin, K: KernelOperator) -> list[str]:

@@ -19,7 +19,8 @@ class Explanation:
         Memory of the operator.
     error : float or None
         Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm: estimated from the spread of groups of walks, or a
-        bound for a deterministic engine; None where there are fewer than two groups.
+        bound for a deterministic engine; infinite where the spread drowns the kernel, None where there are
+        fewer than two groups.
     polynomial_products : int or None
         Sparse products that ``polynomial_operator`` needs for K @ v to that error, or to 0.1 if it is not
         known; None where it would take more than it allows.
