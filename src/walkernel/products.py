@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -17,8 +18,51 @@ SMALL = 2**20
 """Multiplications below which one thread is faster."""
 
 
-def multiply(features: scipy.sparse.csr_array, X: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
+class SharedHead(NamedTuple):
+    """Features Φ = H + R, the exact heads H being those of other factors as well: they are kept once.
+
+    It has what operators ask of a sparse matrix; sums are made of the rows that are asked for.
+    """
+
+    head: scipy.sparse.csr_array
+    walks: scipy.sparse.csr_array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.walks.shape  # type: ignore[no-any-return]
+
+    @property
+    def nnz(self) -> int:
+        """Entries of both parts."""
+        return int(self.head.nnz + self.walks.nnz)
+
+    def tocsr(self) -> scipy.sparse.csr_array:
+        """Return the sum."""
+        return (self.head + self.walks).tocsr()
+
+    def rows(self, positions: Any) -> scipy.sparse.csr_array:
+        """Return the sum of some rows."""
+        return (self.head[positions] + self.walks[positions]).tocsr()
+
+
+Features: TypeAlias = scipy.sparse.csr_array | SharedHead
+
+
+def parts_of(features: Features) -> tuple[scipy.sparse.csr_array, ...]:
+    """Return the matrices that features are the sum of."""
+    return tuple(features) if isinstance(features, SharedHead) else (features,)
+
+
+def rows_of(features: Features, positions: Any) -> scipy.sparse.csr_array:
+    """Return some rows."""
+    return features.rows(positions) if isinstance(features, SharedHead) else features[positions]
+
+
+def multiply(features: Features, X: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
     """Return Φ X, threads over rows."""
+    if isinstance(features, SharedHead):
+        return multiply(features.head, X, n_threads) + multiply(features.walks, X, n_threads)
     out = np.empty((features.shape[0], X.shape[1]))
 
     def work(first: int, last: int) -> None:
@@ -34,10 +78,12 @@ def multiply(features: scipy.sparse.csr_array, X: NDArray[np.float64], n_threads
     return out
 
 
-def multiply_transposed(
-    features: scipy.sparse.csr_array, V: NDArray[np.float64], n_threads: int
-) -> NDArray[np.float64]:
+def multiply_transposed(features: Features, V: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
     """Return Φᵀ V, threads over columns of V."""
+    if isinstance(features, SharedHead):
+        return multiply_transposed(features.head, V, n_threads) + multiply_transposed(
+            features.walks, V, n_threads
+        )
     turned = features.T
     if n_threads == 1 or V.shape[1] == 1:
         return np.asarray(turned @ V)

@@ -172,9 +172,12 @@ def feature_rows(
     *,
     with_norms: bool,
     streams: Sequence[int],
+    apart: bool = False,
 ) -> list[FeatureRows]:
-    """Return features of one f for each of some streams; the norms only if asked for."""
-    found = sample_rows(
-        chosen.request(), f, chosen.ids, n_threads, progress, with_norms=with_norms, streams=streams
-    )
+    """Return features of one f for each of some streams; the norms only if asked for.
+
+    Exact heads that are to be kept apart are the last result, and the others are the walks' share.
+    """
+    options = {"with_norms": with_norms, "apart": apart}
+    found = sample_rows(chosen.request(), f, chosen.ids, n_threads, progress, streams=streams, **options)
     return [FeatureRows(to_csr(rows, chosen.graph.n_nodes), rows.norms, rows.n_steps) for rows in found]

@@ -95,7 +95,7 @@ def test_walks_are_weighted_with_the_root():
     adjacency = wk.Diffusion(0.5, matrix="adjacency")
     K = wk.estimate_kernel(graph, adjacency, 16, seed=2, stitches=2, ensembles="shared")
     root = wk.sample_walks(graph, 16, seed=2, matrix="adjacency", sampler=K.factors[0].origin.sampler)
-    assert np.allclose(root.features(Root(adjacency, 2)).toarray(), K.factors[0].left.toarray())
+    assert np.allclose(root.features(Root(adjacency, 2)).toarray(), K.factors[0].left.tocsr().toarray())
 
 
 def test_budget_is_split_between_factors_and_sides():
@@ -262,3 +262,30 @@ def test_too_many_entries_are_refused(monkeypatch):
     assert K.entries(0, [1, 2]).shape == (2,)
     with pytest.raises(ValueError, match=r"got 30 rows of a graph of 30 nodes\. Use stitches=1"):
         K.diagonal()
+
+
+@pytest.mark.parametrize(
+    ("kind", "ensembles"), [("weighted", None), ("signed", "independent"), ("directed", None)]
+)
+def test_heads_that_are_kept_once_change_nothing(kind, ensembles):
+    """Against factors that are estimated one by one, each with its head added in."""
+    graph = graphs.KINDS[kind]()
+    K = stitched(graph, 3, sampler=None, ensembles=ensembles)
+    heads = {id(side.head) for factor in K.factors for side in (factor.left, factor.right)}
+    assert len(heads) == (2 if graph.directed else 1)
+    sampler = K.factors[0].origin.sampler
+    for i, factor in enumerate(K.factors):
+        sides = [
+            wk.sample_features(
+                graph, Root(KERNEL, 3), 32, sampler=sampler, seed=5, stream=2 * i + side,
+                transpose=bool(side) and graph.directed,
+            )
+            for side in range(2)
+        ]  # fmt: skip
+        assert np.allclose(factor.left.tocsr().toarray(), sides[0].toarray(), rtol=0, atol=1e-15)
+        if K.ensembles == "independent":
+            assert np.allclose(factor.right.tocsr().toarray(), sides[1].toarray(), rtol=0, atol=1e-15)
+    dense = K.to_dense()
+    assert np.allclose(K @ np.eye(30), dense)
+    assert np.allclose(K.entries(3, [4, 3, 9]), dense[3, [4, 3, 9]])
+    assert K.factors[1].topk([2], 3).nodes.shape == (1, 3)

@@ -28,7 +28,8 @@ from walkernel.operators._error_bars import Origin
 from walkernel.operators._plan import Asked, Plan, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
-from walkernel.sampling import FeatureRows, feature_rows
+from walkernel.products import Features, SharedHead
+from walkernel.sampling import feature_rows
 from walkernel.walks import SAMPLERS, Sampler
 
 
@@ -111,6 +112,12 @@ def estimate_kernel(
     return factors[0] if plan.stitches == 1 else StitchedOperator(graph, factors)
 
 
+class _Rows(NamedTuple):
+    features: Features
+    norms: NDArray[np.float64]
+    n_steps: int
+
+
 class _Run(NamedTuple):
     seed: int
     n_threads: int
@@ -124,7 +131,7 @@ def _factors(asked: Asked, plan: Plan, run: _Run) -> list[FeatureOperator]:
     independent = plan.ensembles == "independent" and plan.pair == "symmetric"
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
-    found: dict[int, FeatureRows] = {}
+    found: dict[int, _Rows] = {}
     for streams in together:
         found |= zip(streams, _sample(asked, plan, run, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
@@ -135,15 +142,15 @@ def _factors(asked: Asked, plan: Plan, run: _Run) -> list[FeatureOperator]:
     return [_join(asked, plan, found, origin) for origin in origins]
 
 
-def _join(asked: Asked, plan: Plan, found: dict[int, FeatureRows], origin: Origin) -> FeatureOperator:
+def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> FeatureOperator:
     """Return the factor whose walks begin with a stream."""
     graph, ids = asked.graph, asked.ids
     left, norms, _ = found[origin.stream]
-    sides = [left]
+    sides: list[Any] = [left]
     if plan.pair == "lazy":
         sides.append(stay_at_home(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
-        sides.append(found[origin.stream + 1].matrix)
+        sides.append(found[origin.stream + 1].features)
     reached, sides = keep_reached(*sides) if ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
         "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
@@ -156,8 +163,8 @@ def _join(asked: Asked, plan: Plan, found: dict[int, FeatureRows], origin: Origi
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
 
 
-def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[FeatureRows]:
-    """Sample sets of walks that go in the same direction."""
+def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[_Rows]:
+    """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     kernel, transpose = asked.kernel, bool(streams[0] % 2)
     sampling = Sampling(
         asked.graph, asked.ids, plan.n_walks, plan.sampler, run.seed, streams[0], kernel.matrix, transpose
@@ -167,8 +174,15 @@ def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[Fea
         f = scaled.coefficients(longest)
     else:
         f = scaled.modulation(longest, stitches=plan.stitches)
-    with_norms = plan.ensembles == "debiased"
-    return feature_rows(sampling, f, run.n_threads, run.progress, with_norms=with_norms, streams=streams)
+    apart = plan.stitches > 1 and plan.sampler.head > 0
+    found = feature_rows(
+        sampling, f, run.n_threads, run.progress,
+        with_norms=plan.ensembles == "debiased", streams=streams, apart=apart,
+    )  # fmt: skip
+    if not apart:
+        return [_Rows(*rows) for rows in found]
+    *walked, head = found
+    return [_Rows(SharedHead(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]
 
 
 def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:

@@ -10,6 +10,7 @@ import numpy as np
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.operators._polynomial import polynomial_terms
+from walkernel.products import parts_of
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
@@ -33,7 +34,7 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
     groups = count_groups(origin.n_walks, origin.sampler)
     error = _relative_error(K) if groups > 1 else None
-    n_bytes = sum(_bytes(factor) for factor in factors)
+    n_bytes = _bytes(factors)
     reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
     products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
@@ -118,6 +119,8 @@ def _relative_error(K: KernelOperator) -> float:
     return 0.0 if squared == 0 else float(np.sqrt(squared / signal)) if signal > 0 else np.inf
 
 
-def _bytes(factor: FeatureOperator) -> int:
-    sides = [factor.left] if factor.left is factor.right else [factor.left, factor.right]
-    return sum(side.data.nbytes + side.indices.nbytes + side.indptr.nbytes for side in sides)
+def _bytes(factors: Sequence[FeatureOperator]) -> int:
+    """Return the memory of the features; what several have in common counts once."""
+    sides = [side for factor in factors for side in (factor.left, factor.right)]
+    parts = {id(part): part for side in sides for part in parts_of(side)}
+    return sum(part.data.nbytes + part.indices.nbytes + part.indptr.nbytes for part in parts.values())

@@ -29,7 +29,7 @@ from walkernel._checks import thread_count
 from walkernel.convergence import Root
 from walkernel.features import Coefficients, Sampling, modulation_values
 from walkernel.kernels import Kernel
-from walkernel.products import multiply_transposed
+from walkernel.products import Features, multiply_transposed, parts_of
 from walkernel.walks import over_threads
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Walked(NamedTuple):
 class Side(NamedTuple):
     """One side of a product: its features, and the walks they come from; None if they are not random."""
 
-    features: scipy.sparse.csr_array  # (n, columns)
+    features: Features  # (n, columns)
     walked: Walked | None
 
 
@@ -133,8 +133,12 @@ class Product(NamedTuple):
         return squares / ((few - 1) * (G - few) * G * (G - 1))
 
 
-def _carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+def _carried(features: Features, groups: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return L̄ du_g, (n, n_groups)."""
+    return np.sum([_part_carried(part, groups) for part in parts_of(features)], axis=0)
+
+
+def _part_carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
     from walkernel.walks._projections import multiply_groups
 
     product = np.empty((features.shape[0], groups.shape[1]))

@@ -24,6 +24,7 @@ from walkernel.operators._error_bars import (
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import Product, Side, standard_errors
+from walkernel.products import Features, multiply, multiply_transposed, rows_of
 
 ENTRIES_AT_ONCE = 2**16
 
@@ -33,7 +34,7 @@ class FeatureOperator(KernelOperator):
 
     Parameters
     ----------
-    left, right : csr_array, (n, c)
+    left, right : csr_array or SharedHead, (n, c)
         Features of the row and of the column nodes; the c columns are any nodes that both have in common.
     correction : ndarray, (n,), optional
         What is added on the diagonal: minus the bias of shared walks.
@@ -51,8 +52,8 @@ class FeatureOperator(KernelOperator):
         self,
         graph: Graph,
         ids: NDArray[np.int64],
-        left: scipy.sparse.csr_array,
-        right: scipy.sparse.csr_array,
+        left: Features,
+        right: Features,
         *,
         correction: NDArray[np.float64] | None = None,
         pair: str = "symmetric",
@@ -84,8 +85,6 @@ class FeatureOperator(KernelOperator):
         return explain_walks(self, [self], self._walked_by())
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        from walkernel.products import multiply, multiply_transposed
-
         threads = thread_count("KernelOperator @", None)
         product = multiply(self.left, multiply_transposed(self.right, V, threads), threads)
         return product if self.correction is None else product + self.correction[:, None] * V
@@ -105,7 +104,7 @@ class FeatureOperator(KernelOperator):
     def _right_columns(self) -> scipy.sparse.csr_array:
         """Return Φ₂ᵀ by rows, made when first needed."""
         if self._columns is None:
-            self._columns = self.right.T.tocsr()
+            self._columns = self.right.tocsr().T.tocsr()
         return self._columns
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -113,7 +112,7 @@ class FeatureOperator(KernelOperator):
         size = max(1, ROWS_AT_ONCE // self.shape[1])
         for first in range(0, positions.size, size):
             part = positions[first : first + size]
-            (self.left[part] @ self._right_columns()).toarray(out=block[first : first + size])
+            (rows_of(self.left, part) @ self._right_columns()).toarray(out=block[first : first + size])
         if self.correction is not None:
             block[np.arange(positions.size), positions] += self.correction[positions]
         return block
@@ -122,7 +121,8 @@ class FeatureOperator(KernelOperator):
         result = np.empty(rows.size)
         for first in range(0, rows.size, ENTRIES_AT_ONCE):
             part = slice(first, first + ENTRIES_AT_ONCE)
-            result[part] = self.left[rows[part]].multiply(self.right[columns[part]]).sum(axis=1)
+            left, right = rows_of(self.left, rows[part]), rows_of(self.right, columns[part])
+            result[part] = left.multiply(right).sum(axis=1)
         if self.correction is not None:
             same = rows == columns
             result[same] += self.correction[rows[same]]
@@ -196,7 +196,7 @@ class FeatureOperator(KernelOperator):
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        block = self.left[positions] @ self._right_columns()
+        block = rows_of(self.left, positions) @ self._right_columns()
         for i, position in enumerate(positions):
             row = slice(block.indptr[i], block.indptr[i + 1])
             columns, scores = block.indices[row].astype(np.int64), block.data[row]
@@ -213,9 +213,9 @@ class LazyOperator(FeatureOperator):
         shape = (positions.size, self.graph.n_nodes)
         fits_in_memory("rows", shape, "Ask for fewer rows at a time.")
         if self._reached is None:
-            return np.asarray(self.left[positions].toarray())
+            return np.asarray(rows_of(self.left, positions).toarray())
         result = np.zeros(shape)
-        result[:, self._reached] = self.left[positions].toarray()
+        result[:, self._reached] = rows_of(self.left, positions).toarray()
         return result
 
 

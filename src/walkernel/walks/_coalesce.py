@@ -95,6 +95,27 @@ def add_head(
 
 
 @compiled
+def coalesce_heads(
+    heads: NDArray[np.int64],  # (rows + 1,): the head of row i is at heads[i] : heads[i + 1]
+    nodes: Any,
+    values: NDArray[np.float64],
+    counts: NDArray[np.int64],  # (rows,), filled
+    indices: Any,  # (entries of heads,), filled
+    data: NDArray[np.float64],  # (entries of heads,), filled
+) -> Any:
+    """Turn heads into CSR rows; return the number of entries."""
+    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
+    n = np.int64(0)
+    for row in range(counts.size):
+        own = slice(heads[row], heads[row + 1])
+        if 4 * (heads[row + 1] - heads[row]) > slots.size:
+            slots = np.zeros(room_for(heads[row + 1] - heads[row]), dtype=np.uint64)
+        counts[row] = add_head(nodes[own], values[own], row, slots, 0, indices[n:], data[n:])
+        n += counts[row]
+    return n
+
+
+@compiled
 def squared_group_norms(
     lengths: NDArray[np.int32],  # (walks,)
     group: int,

@@ -142,12 +142,14 @@ def sample_rows(
     *,
     with_norms: bool,
     streams: Sequence[int],
+    apart: bool = False,
 ) -> list[Rows]:
     """Walk from all start nodes and return features for a known f, for each of some streams.
 
-    Deposits are never kept, and heads, which are the same in all streams, are followed once.
+    Deposits are never kept, and heads, which are the same in all streams, are followed once; if they are to
+    be kept apart, they are the last result, and the others are the walks' share.
     """
-    from walkernel.walks._coalesce import coalesce
+    from walkernel.walks._coalesce import coalesce, coalesce_heads
 
     factors = 1.0 / request.survival
     used = min(f.size, factors.size)
@@ -161,18 +163,23 @@ def sample_rows(
     def work(part: NDArray[np.int64], pool: Pool) -> list[Piece]:
         head, front = request.heads(part)
         known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
+        added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if apart else known
         pieces: list[Piece] = []
         for stream in streams:
             lengths, n, room = walk(request, stream, factors, front, part, deposits)
             steps = n - lengths.size + (0 if pieces else int(head.edges.sum()))
             counts, norms = np.empty(part.size, dtype=np.int64), np.empty((part.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            n = coalesce(request.n_walks, lengths, *room, *known, group, counts, norms, *rows)
+            n = coalesce(request.n_walks, lengths, *room, *added, group, counts, norms, *rows)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
+        if apart:
+            rows, counts = pool.take(head.nodes.size), np.empty(part.size, dtype=np.int64)
+            n = coalesce_heads(*known, counts, *rows)
+            pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
-    joiners = _gather(request, starts, n_threads, progress, work, types, len(streams))
+    joiners = _gather(request, starts, n_threads, progress, work, types, len(streams) + apart)
     return [joiner.rows() for joiner in joiners]
 
 
