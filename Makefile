@@ -16,6 +16,9 @@ test test-core: export WALKERNEL_DATA := $(abspath ../shared/data)
 endif
 endif
 
+# tests of choices and of operators, which are slow where loops are not compiled
+SLOW := test_plan test_planning test_explain test_stitched
+
 .PHONY: demo test test-core lint bench clean
 
 demo: $(VENV)/.demo
@@ -24,7 +27,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/unit --ignore=tests/unit/tasks tests/parity/test_algorithm_one.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/unit --ignore=tests/unit/tasks $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 

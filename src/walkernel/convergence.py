@@ -155,6 +155,10 @@ class Modulated(NamedTuple):
     def sizes(self, transition: str, rest: float = 1e-6) -> NDArray[np.float64]:
         """Return |f_l| ρ(Q₀)^(l/2) for l up to where at most ``rest`` of the sum is left."""
         root = math.sqrt(self.growth(transition) or 1.0)
+        key = ("sizes", self.pair, self.stitches, root, rest)
+        return self.kernel.remembered(key, lambda: self._sizes(root, rest))
+
+    def _sizes(self, root: float, rest: float) -> NDArray[np.float64]:
         scaled = self.kernel if root == 1.0 else self.kernel.scaled(root)
         n, lazy = 128, self.pair == "lazy"
         while True:

@@ -90,7 +90,7 @@ class Kernel(ABC):
     @property
     def radius(self) -> float:
         """Radius of convergence of Σ αₖ zᵏ (a lower bound where it is found numerically)."""
-        return self._remembered("analytic", lambda: sequences.analytic_radius(self.spectrum))
+        return self.remembered("analytic", lambda: sequences.analytic_radius(self.spectrum))
 
     @property
     def degree(self) -> float:
@@ -101,7 +101,7 @@ class Kernel(ABC):
         """Radius of convergence of the series of K(z)^exponent: up to the first singularity or zero."""
         if exponent == 1.0:
             return self.radius
-        return self._remembered("zero-free", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
+        return self.remembered("zero-free", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
 
     def is_positive_semidefinite(self, interval: tuple[float, float] | None = None) -> bool:
         """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
@@ -143,7 +143,7 @@ class Kernel(ABC):
 
     __rmul__ = __mul__
 
-    def _remembered(self, key: object, compute: Callable[[], T]) -> T:
+    def remembered(self, key: object, compute: Callable[[], T]) -> T:
         """Return a result that is asked for with every walk sample, computed once for this object."""
         memory = self.__dict__.setdefault("_memory", {})
         if key not in memory:

@@ -87,7 +87,7 @@ class PowerSeries(ClosedForm):
 
     def power_radius(self, exponent: float) -> float:
         """Return the smallest root's modulus, or infinity where the power is a polynomial."""
-        return self._remembered(("radius", exponent), lambda: self._power_radius(exponent))
+        return self.remembered(("radius", exponent), lambda: self._power_radius(exponent))
 
     def _power_radius(self, exponent: float) -> float:
         terms = np.array(self.terms)
@@ -172,7 +172,9 @@ class AnalyticFunction(Kernel):
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients by Cauchy's formula."""
         whole_number("coefficients", "length", length, 1)
-        return sequences.power_on_circle(self.fn, 1.0, length, self.radius)
+        return self.remembered(
+            ("coefficients", length), lambda: sequences.power_on_circle(self.fn, 1.0, length, self.radius)
+        ).copy()
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return fn(λ); holes such as that of sin(λ)/λ at 0 are filled from the series."""
