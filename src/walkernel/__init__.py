@@ -34,8 +34,8 @@ _HOME = {
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
     "walkernel.tasks": [
-        "KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "clustering_error",
-        "solve_ode",
+        "KernelKMeans", "NodeFeatures", "NodeGPClassifier", "NodeGPRegressor", "NodeRidge", "NodeSmoother",
+        "ODESolution", "clustering_error", "solve_ode",
     ],
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from walkernel.tasks import (
         KernelKMeans,
         NodeFeatures,
+        NodeGPClassifier,
+        NodeGPRegressor,
         NodeRidge,
         NodeSmoother,
         ODESolution,

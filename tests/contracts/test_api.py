@@ -23,7 +23,16 @@ NAMES = [
         "sample_walks",
         "theory",
     ),
-    *("KernelKMeans", "NodeFeatures", "NodeRidge", "NodeSmoother", "ODESolution", "choose_sampler"),
+    *(
+        "KernelKMeans",
+        "NodeFeatures",
+        "NodeGPClassifier",
+        "NodeGPRegressor",
+        "NodeRidge",
+        "NodeSmoother",
+        "ODESolution",
+        "choose_sampler",
+    ),
     *("CoupledWalks", "Estimate", "EstimatedNeighbors", "matched_law"),
     *("clustering_error", "datasets", "solve_ode", "tasks"),
 ]
@@ -54,6 +63,8 @@ def test_options_are_keyword_only():
         wk.NodeFeatures,
         wk.NodeSmoother,
         wk.NodeRidge,
+        wk.NodeGPRegressor,
+        wk.NodeGPClassifier,
         wk.KernelKMeans,
         wk.solve_ode,
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,19 @@ class Multiple(ClosedForm):
         """The kernel's own degree."""
         return self.kernel.degree
 
+    @property
+    def lengthscale(self) -> float | None:
+        """The kernel's own."""
+        return self.kernel.lengthscale
+
+    def with_lengthscale(self, lengthscale: float) -> Multiple:
+        """Return the same of a wider or narrower kernel."""
+        return replace(self, kernel=self.kernel.with_lengthscale(lengthscale))
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return the kernel's own."""
+        return self.kernel.log_slope(exponent)
+
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return c·K(λ)."""
         return np.asarray(self.factor * self.kernel.spectrum(eigenvalues))
@@ -151,6 +164,19 @@ class Scaled(ClosedForm):
     def degree(self) -> float:
         """The kernel's own degree."""
         return self.kernel.degree
+
+    @property
+    def lengthscale(self) -> float | None:
+        """The kernel's own."""
+        return self.kernel.lengthscale
+
+    def with_lengthscale(self, lengthscale: float) -> Scaled:
+        """Return the same of a wider or narrower kernel."""
+        return replace(self, kernel=self.kernel.with_lengthscale(lengthscale))
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return the kernel's own."""
+        return self.kernel.log_slope(exponent)
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return K(βλ)."""

@@ -103,6 +103,28 @@ class Kernel(ABC):
             return self.radius
         return self.remembered("zero-free", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
 
+    @property
+    def lengthscale(self) -> float | None:
+        """The parameter that says how wide the kernel is; None for one that has no such parameter."""
+        return None
+
+    def with_lengthscale(self, lengthscale: float) -> Kernel:
+        """Return the same kernel, wider or narrower."""
+        refuse(type(self).__name__, "kernel", "one with a lengthscale", self, "Use kernel.scaled(beta).")
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return (a, b): ∂ log(coefficient k of K(z)^exponent) / ∂ log lengthscale = a + b·k.
+
+        The lengthscale of every kernel that has one is a factor, and another one at each step:
+        the k-th coefficient is A(lengthscale) · r(lengthscale)ᵏ times a number.
+        """
+        refuse(type(self).__name__, "kernel", "one with a lengthscale", self)
+
+    def modulation_slope(self, length: int) -> NDArray[np.float64]:
+        """Return ∂f/∂ log lengthscale at 0 … length − 1, shape (length,)."""
+        constant, growth = self.log_slope(0.5)
+        return (constant + growth * np.arange(length)) * self.modulation(length)
+
     def is_positive_semidefinite(self, interval: tuple[float, float] | None = None) -> bool:
         """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
 

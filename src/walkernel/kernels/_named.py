@@ -6,7 +6,7 @@ Each is the true function, not its normalised series: (I + σ²L)^-d starts with
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,19 @@ class Diffusion(ClosedForm):
         """Return infinity: the exponential is entire and has no zeros."""
         return math.inf
 
+    @property
+    def lengthscale(self) -> float:
+        """The parameter sigma."""
+        return self.sigma
+
+    def with_lengthscale(self, lengthscale: float) -> Diffusion:
+        """Return the kernel of another sigma."""
+        return replace(self, sigma=lengthscale)
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return (−2s, 2): the terms are e^-s sᵏ/k! with s = σ²/2 · exponent."""
+        return -(self.sigma**2) * exponent, 2.0
+
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return exp(−t(1 − λ))."""
         return np.exp(self.sigma**2 / 2 * (np.asarray(eigenvalues) - 1.0))
@@ -107,6 +120,20 @@ class RegularizedLaplacian(ClosedForm):
     def power_radius(self, exponent: float) -> float:
         """Return 1 + σ^-2, the pole."""
         return 1 + self.sigma**-2
+
+    @property
+    def lengthscale(self) -> float:
+        """The parameter sigma."""
+        return self.sigma
+
+    def with_lengthscale(self, lengthscale: float) -> RegularizedLaplacian:
+        """Return the kernel of another sigma."""
+        return replace(self, sigma=lengthscale)
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return (−2sc, 2(1 − c)): the terms are (1 − c)^s (s)_k/k! cᵏ with s = d·exponent."""
+        rest = 1 / (1 + self.sigma**2)
+        return -2 * self.d * exponent * (1 - rest), 2 * rest
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return (1 + σ²(1 − λ))^-d."""
@@ -155,6 +182,20 @@ class Matern(ClosedForm):
     def power_radius(self, exponent: float) -> float:
         """Return 1 + 2ν/κ², the pole."""
         return self._regularized.power_radius(exponent)
+
+    @property
+    def lengthscale(self) -> float:
+        """The parameter kappa."""
+        return self.kappa
+
+    def with_lengthscale(self, lengthscale: float) -> Matern:
+        """Return the kernel of another kappa."""
+        return replace(self, kappa=lengthscale)
+
+    def log_slope(self, exponent: float) -> tuple[float, float]:
+        """Return that of the regularised Laplacian, and 2ν·exponent of the factor (κ²/2ν)^ν."""
+        constant, growth = self._regularized.log_slope(exponent)
+        return constant + 2 * self.nu * exponent, growth
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return (2ν/κ² + 1 − λ)^-ν."""

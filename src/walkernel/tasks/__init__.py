@@ -5,6 +5,8 @@ matrix. Nodes are X, the graph is a constructor argument, ``fit`` and ``predict`
 """
 
 from walkernel.tasks._features import NodeFeatures
+from walkernel.tasks._gp_classifier import NodeGPClassifier
+from walkernel.tasks._gp_regressor import NodeGPRegressor
 from walkernel.tasks._kmeans import KernelKMeans, clustering_error
 from walkernel.tasks._ode import ODESolution, solve_ode
 from walkernel.tasks._ridge import NodeRidge
@@ -15,6 +17,8 @@ __all__ = [
     "WALK_CACHE",
     "KernelKMeans",
     "NodeFeatures",
+    "NodeGPClassifier",
+    "NodeGPRegressor",
     "NodeRidge",
     "NodeSmoother",
     "ODESolution",

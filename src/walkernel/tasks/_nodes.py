@@ -18,13 +18,18 @@ from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import SAMPLERS, Sampler
 
 
+def tags_of_nodes(tags: Any) -> Any:
+    """Say that X are nodes."""
+    tags.input_tags.one_d_array = True
+    tags.input_tags.string = True
+    return tags
+
+
 class NodeRegressor(RegressorMixin, BaseEstimator):
     """A regressor whose X are nodes."""
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
+        tags = tags_of_nodes(super().__sklearn_tags__())
         tags.target_tags.multi_output = True
         return tags
 
@@ -58,10 +63,7 @@ def node_targets(
     targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
     if targets.ndim not in (1, 2) or targets.size == 0:
         refuse(owner, "y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
-    if len(targets) != ids.size:
-        refuse(
-            owner, "y", f"of length {ids.size}, one target for each node", Described(f"length {len(targets)}")
-        )
+    same_length(owner, targets, ids.size)
     ids, targets = ids[used], targets[used]
     distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
     if distinct.size < ids.size:
@@ -73,6 +75,12 @@ def node_targets(
                 Described(f"different targets for node {node}"), "Average them first.",
             )  # fmt: skip
     return targets
+
+
+def same_length(owner: str, targets: NDArray[Any], n: int) -> None:
+    """Refuse targets unless there is one for each node."""
+    if len(targets) != n:
+        refuse(owner, "y", f"of length {n}, one target for each node", Described(f"length {len(targets)}"))
 
 
 def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
@@ -104,6 +112,17 @@ def check_random_seed(owner: str, random_state: Any) -> int:
     )
 
 
+def checked_walks(owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None) -> int:
+    """Check graph, kernel and sampler, and return the number of walks."""
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    if sampler is not None:
+        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+    check_convergence(graph, kernel)
+    return n_walks
+
+
 def walk_kind(
     owner: str,
     graph: Graph,
@@ -115,13 +134,8 @@ def walk_kind(
     pair: str = "symmetric",
 ) -> tuple[str, WalkKind]:
     """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
-    if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+    n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
-    check_convergence(graph, kernel)
     if pair == "symmetric" and not kernel.has_root():
         remedy = "NodeSmoother takes it, with the lazy pair."
         refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +30,11 @@ BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
 
 
-Sequence = Kernel | Coefficients
+Lengths = NDArray[np.int64]
+Sequence = Kernel | Coefficients | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
+
+BLOCK = 2**15
+"""Nodes whose features are in memory together where those of all are too many to keep."""
 
 
 class WalkKind(NamedTuple):
@@ -55,7 +60,7 @@ class WalkKind(NamedTuple):
             matrix=matrix, transpose=transpose,
         )  # fmt: skip
 
-    def walked(self, kernel: Sequence, ids: NDArray[np.int64], n_groups: int) -> Walked:
+    def walked(self, kernel: Kernel | Coefficients, ids: NDArray[np.int64], n_groups: int) -> Walked:
         """Return the walks from some nodes in groups, to be walked again."""
         return Walked(Sampling(self.graph, ids, *self[1:]), kernel, n_groups)
 
@@ -141,10 +146,27 @@ class WalkCache:
 
     def features(self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
+        return self._features(kind, kernel, ids, self._fits(kind, ids.size))
+
+    def blocks(
+        self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]
+    ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
+        """Give the rows of Φ for some nodes in blocks; only those that fit into the cache are kept."""
+        kept = self._fits(kind, ids.size)
+        for first in range(0, ids.size, BLOCK):
+            part = slice(first, min(first + BLOCK, ids.size))
+            yield part, self._features(kind, kernel, ids[part], kept)
+
+    def _fits(self, kind: WalkKind, n_nodes: int) -> bool:
+        """Tell whether the walks of so many nodes can be kept."""
+        return n_nodes * kind.n_walks * (1 + kind.sampler.mean_steps) * BYTES_PER_DEPOSIT <= self.limit
+
+    def _features(
+        self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64], kept: bool
+    ) -> scipy.sparse.csr_array:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
-        expected = distinct.size * kind.n_walks * (1 + kind.sampler.mean_steps) * BYTES_PER_DEPOSIT
-        if expected > self.limit:
+        if not kept:
             rows = kind.features(kernel, distinct)
         else:
             with self._lock:

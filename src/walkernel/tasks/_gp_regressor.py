@@ -1,0 +1,328 @@
+"""Gaussian process regression on the nodes of a graph, from one set of walk features."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from walkernel._checks import (
+    Described,
+    fits_in_memory,
+    flag,
+    real_array,
+    real_number,
+    refuse,
+    thread_count,
+    whole_number,
+)
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel, PowerSeries
+from walkernel.products import multiply
+from walkernel.tasks._covariances import MOST_FACTORIZED, Prior, make_system
+from walkernel.tasks._learning import Learned, learn_hyperparameters, served_kernels
+from walkernel.tasks._likelihood import Hyperparameters, Parameters, log_likelihood
+from walkernel.tasks._nodes import check_random_seed, node_ids, same_length, tags_of_nodes
+from walkernel.tasks._observations import Observations
+from walkernel.tasks._posterior import Posterior, posterior_variances
+from walkernel.tasks._prior import (
+    LEARNED,
+    check_rank,
+    check_solver,
+    free_modulation,
+    learned_names,
+    mean_columns,
+    walks_for,
+)
+from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.walks import Sampler
+
+
+class NodeGPRegressor(RegressorMixin, BaseEstimator):
+    """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ).
+
+    Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
+    much is not subtracted, since intervals would then be too narrow: the noise is fitted beside it. Mean,
+    variance and likelihood are exact for these features. β has a flat prior, and its uncertainty is part of
+    the variance.
+
+    Lengthscale, amplitude and noise maximise the marginal likelihood; all values are tried on the same walks.
+    Of more than 2000 observed nodes, so many chosen at random decide about them.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph, undirected.
+    kernel : Kernel
+        The kernel, positive semidefinite; its lengthscale is where the search begins.
+    n_walks : int
+        Walks from each node.
+    sampler : Sampler, optional
+        How walks are drawn; chosen for the kernels that are tried if not given.
+    learn : tuple of str, optional
+        What is learned, among "lengthscale", "amplitude", "noise" and "modulation" (every value of f, in
+        place of lengthscale and amplitude); None is the first three, as far as the kernel has them, and ()
+        nothing.
+    amplitude, noise : float
+        a, and the standard deviation of the noise, where they are not learned.
+    mean : {"constant", "zero"}
+        Whether β has a constant.
+    covariates : array of float, (n_nodes,) or (n_nodes, q), optional
+        Known quantities at all nodes, in the order of their ids, in which the mean is linear.
+    solver : {"auto", "cholesky", "cg"}
+        How systems are solved; by cost if "auto".
+    tol, max_iter : float, int
+        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
+        RuntimeError is raised.
+    random_state : int, RandomState or None
+        Seed of the walks, and of the nodes chosen to learn from; None is 0.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with the lengthscale that was found; f * f as a PowerSeries if f was learned.
+    modulation_ : ndarray of float64 or None
+        f, if it was learned.
+    amplitude_, noise_ : float
+        a, and the standard deviation of the noise.
+    mean_coef_ : ndarray of float64, (q,)
+        β: the constant first, if there is one.
+    log_marginal_likelihood_value_ : float
+        log p(y) of the nodes learned from.
+    n_learned_from_ : int
+        Their number.
+    n_evaluations_ : int
+        How often the likelihood was computed.
+    sampler_ : Sampler
+        The sampler that is used.
+
+    Examples
+    --------
+    >>> import numpy as np, walkernel as wk
+    >>> ring = wk.Graph.from_edges([(i, (i + 1) % 60) for i in range(60)])
+    >>> truth = np.sin(2 * np.pi * np.arange(60) / 60)
+    >>> y = truth[::3] + 0.1 * np.random.default_rng(0).standard_normal(20)
+    >>> model = wk.NodeGPRegressor(ring, wk.Diffusion(3.0)).fit(range(0, 60, 3), y)
+    >>> mean, std = model.predict(range(60), return_std=True)
+    >>> bool(abs(mean - truth).max() < 0.3), bool((abs(mean - truth) < 3 * std).all())
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        *,
+        n_walks: int = 256,
+        sampler: Sampler | None = None,
+        learn: tuple[str, ...] | None = None,
+        amplitude: float = 1.0,
+        noise: float = 0.1,
+        mean: str = "constant",
+        covariates: ArrayLike | None = None,
+        solver: str = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.n_walks = n_walks
+        self.sampler = sampler
+        self.learn = learn
+        self.amplitude = amplitude
+        self.noise = noise
+        self.mean = mean
+        self.covariates = covariates
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
+        """Learn the hyper-parameters and condition on the observations.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Nodes may repeat, with different values.
+        y : array of float, (n,)
+        noise_std : array of float, (n,), optional
+            Known standard deviations of single observations; the fitted noise comes on top.
+        """
+        owner = type(self).__name__
+        kind_for = walks_for(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        learn = learned_names(owner, self.learn, self.kernel, LEARNED)
+        options = check_solver(owner, self.solver, self.tol, self.max_iter)
+        start = self._start(owner, learn)
+        columns = mean_columns(owner, self.graph, self.mean, self.covariates)
+        observed = self._observations(owner, X, y, noise_std, columns)
+        if learn:
+            learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
+        else:
+            learned = Learned(start, kind_for(served_kernels(self.kernel, ())), np.nan, 0, 0)
+        self._condition(learned, observed, columns, options)
+        self._parameters = Parameters(learn, learned.hyper)
+        return self
+
+    def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
+        """Return the hyper-parameters as given."""
+        amplitude = real_number(owner, "amplitude", self.amplitude, above=0)
+        noise = real_number(owner, "noise", self.noise, above=0)
+        start = Hyperparameters(self.kernel, amplitude, noise)
+        return free_modulation(start) if "modulation" in learn else start
+
+    def _observations(
+        self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None, columns: NDArray[np.float64]
+    ) -> Observations:
+        """Check what was measured."""
+        ids = node_ids(owner, self.graph, X)
+        if y is None:
+            refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
+        targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
+        same_length(owner, targets, ids.size)
+        known = np.zeros(ids.size)
+        if noise_std is not None:
+            known = real_array(owner, "noise_std", noise_std)
+            if known.shape != (ids.size,) or (known < 0).any():
+                refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
+        check_rank(owner, columns[ids])
+        distinct, place = np.unique(ids, return_inverse=True)
+        return Observations(distinct, place, np.column_stack([targets, columns[ids]]), known**2)
+
+    def _condition(
+        self, learned: Learned, observed: Observations, columns: NDArray[np.float64], options: dict[str, Any]
+    ) -> None:
+        """Set the posterior and the fitted attributes."""
+        hyper, kind = learned.hyper, learned.kind
+        prior = Prior(WALK_CACHE.features(kind, hyper.weighing, observed.ids), hyper.amplitude)
+        self._posterior = Posterior(observed, prior, hyper.noise, partial(make_system, **options))
+        self.modulation_, self.kernel_ = hyper.modulation, hyper.kernel
+        if hyper.modulation is not None:
+            self.kernel_ = PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=kind.matrix)
+        self.amplitude_, self.noise_ = hyper.amplitude, hyper.noise
+        self.mean_coef_ = self._posterior.beta
+        self.log_marginal_likelihood_value_ = learned.log_likelihood
+        self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
+        self.sampler_, self.n_features_in_ = kind.sampler, 1
+        self._kind, self._hyper, self._columns = kind, hyper, columns
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of conjugate gradients of the longest solution so far; 0 for a Cholesky factor."""
+        check_is_fitted(self, "_posterior")
+        return self._posterior.system.n_iter
+
+    def __sklearn_tags__(self) -> Any:
+        return tags_of_nodes(super().__sklearn_tags__())
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the posterior mean of g + h·β at some nodes, and how uncertain it is.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+        return_std, return_cov : bool
+            Also return standard deviations, or the covariance matrix; not both.
+        include_noise : bool
+            Of a new observation y in place of g + h·β: the noise is part of the variance.
+
+        Returns
+        -------
+        mean : ndarray of float64, (n,)
+        std : ndarray of float64, (n,), if ``return_std``
+        cov : ndarray of float64, (n, n), if ``return_cov``
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> club = wk.load_dataset("karate").graph
+        >>> model = wk.NodeGPRegressor(club, wk.Diffusion(1.0), learn=()).fit([0, 33], [1.0, -1.0])
+        >>> mean, std = model.predict([1, 32], return_std=True)
+        >>> bool(mean[0] > 0 > mean[1])
+        True
+        """
+        check_is_fitted(self, "_posterior")
+        owner = type(self).__name__
+        flag(owner, "return_std", return_std)
+        flag(owner, "return_cov", return_cov)
+        flag(owner, "include_noise", include_noise)
+        if return_std and return_cov:
+            refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
+        ids = node_ids(owner, self._kind.graph, X)
+        extra = self.noise_**2 if include_noise else 0.0
+        if return_cov:
+            fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
+            rows, columns = WALK_CACHE.features(self._kind, self._hyper.weighing, ids), self._columns[ids]
+            covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
+            return self._posterior.mean(rows, columns), covariance
+        mean, variance = np.empty(ids.size), np.empty(ids.size)
+        for part, rows in WALK_CACHE.blocks(self._kind, self._hyper.weighing, ids):
+            mean[part] = self._posterior.mean(rows, self._columns[ids[part]])
+            if return_std:
+                variance[part] = posterior_variances([self._posterior], rows, self._columns[ids[part]])[:, 0]
+        return (mean, np.sqrt(variance + extra)) if return_std else mean
+
+    def sample_y(
+        self, X: Any = None, n_samples: int = 1, random_state: Any = None, *, include_noise: bool = False
+    ) -> NDArray[np.float64]:
+        """Draw functions from the posterior by pathwise conditioning: one system for any number of nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1), optional
+            All nodes of the graph, in the order of their ids, if not given.
+        n_samples : int
+        random_state : int, RandomState or None
+            Seed of the draws; None is 0. The same seed gives the same functions for any X.
+        include_noise : bool
+            Draw observations in place of g + h·β.
+
+        Returns
+        -------
+        ndarray of float64, (n, n_samples)
+        """
+        check_is_fitted(self, "_posterior")
+        owner = type(self).__name__
+        n_samples = whole_number(owner, "n_samples", n_samples, 1)
+        flag(owner, "include_noise", include_noise)
+        rng = np.random.default_rng(check_random_seed(owner, random_state))
+        graph = self._kind.graph
+        ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
+        weights, beta = self._posterior.draw(n_samples, rng)
+        drawn = self._columns[ids] @ beta
+        threads = thread_count(owner, None)
+        for part, rows in WALK_CACHE.blocks(self._kind, self._hyper.weighing, ids):
+            drawn[part] += multiply(rows, weights, threads)
+        return drawn + self.noise_ * rng.standard_normal(drawn.shape) if include_noise else drawn
+
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
+        """Return log p(y) of all observations, exactly, at other hyper-parameters if given.
+
+        Parameters
+        ----------
+        theta : array of float, optional
+            Logarithms of what ``learn`` names, in its order; f itself for "modulation".
+        """
+        check_is_fitted(self, "_posterior")
+        owner, parameters = type(self).__name__, self._parameters
+        hyper = parameters.start
+        if theta is not None:
+            values = real_array(owner, "theta", theta, ndim=1)
+            if values.shape != parameters.theta(hyper).shape:
+                rule = f"one number for each of {', '.join(parameters.learn) or 'nothing'}"
+                refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
+            hyper = parameters.hyperparameters(values)
+        observed = self._posterior.observed
+        if observed.ids.size > MOST_FACTORIZED:
+            remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
+            rule = f"at most {MOST_FACTORIZED}"
+            refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
+        prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, observed.ids), hyper.amplitude)
+        return log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value

@@ -1,0 +1,182 @@
+"""Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
+
+Walks are drawn for lengthscales up to twice that of the start. Where the likelihood still grows at the end of
+that range, the search goes on from there with walks that suit it, so that no walk is stretched to a kernel
+that it hardly reaches; the hyper-parameters that are returned come from the last sample alone.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from walkernel.kernels import Kernel
+from walkernel.tasks._covariances import Array, Prior
+from walkernel.tasks._likelihood import FeaturesOf, Hyperparameters, Parameters, likelihood_at, log_likelihood
+from walkernel.tasks._observations import Observations
+from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
+
+MOST_LEARNED_FROM = 2000
+"""Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
+MOST_TRIED = 500
+"""Nodes by which a start is chosen."""
+NARROWER, WIDER = 1 / 8, 2.0
+"""Lengthscales around that of the start, as factors, which one walk sample serves."""
+MOST_SAMPLES = 5
+WORTH_A_SAMPLE = 0.5
+"""Slope of log p in the log lengthscale, at an end of its range, that asks for other walks."""
+SIGNAL_SHARES = (0.95, 0.5)
+"""Shares of the variance of y that a start gives to the prior."""
+
+
+class Learned(NamedTuple):
+    """Hyper-parameters, the walks they were learned from, and how."""
+
+    hyper: Hyperparameters
+    kind: WalkKind
+    log_likelihood: float
+    n_evaluations: int
+    n_nodes: int
+
+
+def served_kernels(kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
+    """Return the kernels that one walk sample must suit: a range of them if the lengthscale varies."""
+    if kernel.lengthscale is None or not {"lengthscale", "modulation"} & set(learn):
+        return (kernel,)
+    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in (NARROWER, 1.0, WIDER))
+
+
+def learn_hyperparameters(
+    owner: str,
+    kind_for: Callable[[tuple[Kernel, ...]], WalkKind],
+    data: Sequence[Observations],
+    start: Hyperparameters,
+    learn: tuple[str, ...],
+) -> Learned:
+    """Return the hyper-parameters of the largest marginal likelihood of sets of observations.
+
+    All sets are of the same nodes. ``kind_for`` gives the walks that suit some kernels.
+    """
+    n_evaluations = 0
+    for _ in range(MOST_SAMPLES):
+        kind = kind_for(served_kernels(start.kernel, learn))
+        search = _Search(kind, data, start, learn)
+        found = search.maximize()
+        n_evaluations += found.nfev
+        hyper = search.parameters.hyperparameters(found.x)
+        if not search.is_open(found):
+            break
+        start = hyper
+    else:
+        warnings.warn(
+            f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
+            "search ends. Either the data do not say how wide the kernel is, or start from there.",
+            stacklevel=4,
+        )
+    return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
+
+
+class _Search:
+    """A maximum of the likelihood over the range that one walk sample serves."""
+
+    def __init__(
+        self, kind: WalkKind, data: Sequence[Observations], start: Hyperparameters, learn: tuple[str, ...]
+    ) -> None:
+        self.data = some_nodes(data, kind.seed, MOST_LEARNED_FROM)
+        self.features_of = features_of(kind, self.data[0].ids)
+        self._tried = some_nodes(data, kind.seed, MOST_TRIED)
+        self._tried_features_of = features_of(kind, self._tried[0].ids)
+        spread = math.sqrt(np.mean([observed.sides[:, 0].var() for observed in self.data]))
+        self._spread = spread or 1.0
+        starts = [start, *self._starts(start, learn)]
+        self.parameters = Parameters(learn, max(starts, key=self._worth))
+        self._bounds = self._bounds_around(start)
+
+    def _starts(self, start: Hyperparameters, learn: tuple[str, ...]) -> Iterator[Hyperparameters]:
+        """Give lengthscales over the range, each with amplitude and noise that the spread of y suggests."""
+        kernels = [start.kernel]
+        if "lengthscale" in learn:
+            scales = start.lengthscale * np.geomspace(NARROWER, WIDER, 5)
+            kernels = [start.kernel.with_lengthscale(scale) for scale in scales]
+        for kernel in kernels:
+            hyper = replace(start, kernel=kernel)
+            power = self._tried_features_of(hyper.weighing).power(2).sum() / self._tried[0].ids.size
+            for share in SIGNAL_SHARES:
+                if "amplitude" in learn:
+                    hyper = replace(hyper, amplitude=self._spread * math.sqrt(share / power))
+                if "noise" in learn:
+                    hyper = replace(hyper, noise=self._spread * math.sqrt(1 - share))
+                yield hyper
+
+    def _worth(self, hyper: Hyperparameters) -> float:
+        """Return log p of the few nodes by which a start is chosen."""
+        covariance = Prior(self._tried_features_of(hyper.weighing), hyper.amplitude).covariance
+        return sum(log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried)
+
+    def _bounds_around(self, start: Hyperparameters) -> NDArray[np.float64]:
+        """Return the range of θ, (len(θ), 2)."""
+        theta = self.parameters.theta(self.parameters.start)
+        bounds = np.column_stack([theta - np.log(1e4), theta + np.log(1e4)])
+        place = 0
+        for name in self.parameters.learn:
+            if name == "modulation":
+                size = start.n_terms
+                bounds[place : place + size] = -np.inf, np.inf
+                place += size
+                continue
+            if name == "lengthscale":
+                center = math.log(start.lengthscale)
+                bounds[place] = center + math.log(NARROWER), center + math.log(WIDER)
+            elif name == "noise":
+                lowest, largest = math.log(1e-3 * self._spread), math.log(1e2 * self._spread)
+                bounds[place] = min(lowest, theta[place]), max(largest, theta[place])
+            place += 1
+        return bounds
+
+    def maximize(self) -> scipy.optimize.OptimizeResult:
+        """Climb from the start by L-BFGS."""
+
+        def loss(theta: Array) -> tuple[float, Array]:
+            value, gradient = likelihood_at(theta, self.parameters, self.features_of, self.data)
+            return -value, -gradient
+
+        theta = self.parameters.theta(self.parameters.start)
+        if not theta.size:
+            value, gradient = loss(theta)
+            return scipy.optimize.OptimizeResult(x=theta, fun=value, jac=gradient, nfev=1)
+        return scipy.optimize.minimize(
+            loss, theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options={"ftol": 1e-8}
+        )
+
+    def is_open(self, found: scipy.optimize.OptimizeResult) -> bool:
+        """Tell whether the likelihood still grows beyond the range of lengthscales."""
+        if "lengthscale" not in self.parameters.learn:
+            return False
+        place = self.parameters.learn.index("lengthscale")
+        at_end = np.isclose(found.x[place], self._bounds[place], atol=1e-6)
+        return bool(at_end.any() and abs(found.jac[place]) > WORTH_A_SAMPLE)
+
+
+def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
+    """Return what makes features of some nodes, for any f, from the same walks."""
+    return lambda weighing: WALK_CACHE.features(kind, weighing, ids)
+
+
+def some_positions(n: int, seed: int, most: int = MOST_LEARNED_FROM) -> NDArray[np.int64]:
+    """Return at most so many of n positions, chosen at random, in ascending order."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def some_nodes(data: Sequence[Observations], seed: int, most: int) -> list[Observations]:
+    """Return the observations of at most so many nodes, chosen at random."""
+    positions = some_positions(data[0].ids.size, seed, most)
+    return [observed.of_nodes(positions) for observed in data]

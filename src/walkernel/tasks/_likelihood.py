@@ -1,0 +1,151 @@
+"""The marginal likelihood of a Gaussian process on walk features, and its maximum from one walk sample.
+
+With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ), a flat prior on β and Σ = Cov(y),
+
+    log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
+    ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
+
+Φ is linear in f, so that ∂Φ is the features of ∂f: another weighing of the same walks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel.kernels import Kernel
+from walkernel.tasks._covariances import Array, Factorized, Prior, gram
+from walkernel.tasks._observations import Observations
+
+Weighing = Kernel | NDArray[np.float64]
+Lengths = NDArray[np.int64]
+FeaturesOf = Callable[[Weighing | Callable[[Lengths], Array]], scipy.sparse.csr_array]
+"""Features of the observed nodes for a kernel, a sequence f or a function of the length."""
+
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The prior a²Φ_fΦ_fᵀ and the standard deviation of the noise."""
+
+    kernel: Kernel
+    amplitude: float
+    noise: float
+    modulation: Array | None = None  # f, where it is not that of the kernel
+
+    @property
+    def weighing(self) -> Weighing:
+        """What the walks are weighed by."""
+        return self.kernel if self.modulation is None else self.modulation
+
+    @property
+    def n_terms(self) -> int:
+        """Terms of f that are free."""
+        return 0 if self.modulation is None else self.modulation.size
+
+    @property
+    def lengthscale(self) -> float:
+        """That of the kernel."""
+        return math.nan if self.kernel.lengthscale is None else self.kernel.lengthscale
+
+
+class Likelihood(NamedTuple):
+    """log p(y), and its slopes: ∂ log p = ½⟨by_covariance, ∂(a²ΦΦᵀ)⟩ + by_variance ∂(noise²)."""
+
+    value: float
+    by_covariance: Array  # (n, n)
+    by_variance: float
+
+
+def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
+    """Return log p(y) for the covariance a²ΦΦᵀ of the observed nodes, (n, n)."""
+    merged = observed.merged(noise)
+    system = Factorized(covariance, merged.variances)
+    solved = system.solve(merged.sides)
+    products = merged.sides.T @ solved + merged.scatter
+    inner, outer = products[1:, 1:], products[1:, 0]
+    beta = np.linalg.solve(inner, outer)
+    volume = system.log_determinant() + merged.log_volume + float(np.linalg.slogdet(inner)[1])
+    n_free = observed.place.size - beta.size
+    value = -0.5 * float(products[0, 0] - outer @ beta + volume + n_free * LOG_2PI)
+    if not slopes:
+        return Likelihood(value, np.empty((0, 0)), math.nan)
+    residual, basis = np.append(1.0, -beta), np.linalg.inv(inner)
+    inverse = system.inverse()
+    full, trace = observed.noise_slope(noise, solved, inverse.diagonal())
+    by_variance = float(((full @ residual) ** 2).sum() - trace + np.sum((full[:, 1:] @ basis) * full[:, 1:]))
+    dual = solved @ residual
+    inverse *= -1
+    inverse += np.outer(dual, dual) + solved[:, 1:] @ basis @ solved[:, 1:].T
+    return Likelihood(value, inverse, 0.5 * by_variance)
+
+
+class Parameters(NamedTuple):
+    """Which hyper-parameters vary: θ are the logarithms of all but f, which varies itself."""
+
+    learn: tuple[str, ...]
+    start: Hyperparameters
+
+    def theta(self, hyper: Hyperparameters) -> Array:
+        """Return θ of some hyper-parameters."""
+        parts = [
+            hyper.modulation if name == "modulation" else np.log([getattr(hyper, name)])
+            for name in self.learn
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def hyperparameters(self, theta: Array) -> Hyperparameters:
+        """Return the hyper-parameters of a θ; those that do not vary are as at the start."""
+        found, rest = self.start, np.asarray(theta, dtype=np.float64)
+        for name in self.learn:
+            if name == "modulation":
+                size = self.start.n_terms
+                found, rest = replace(found, modulation=rest[:size]), rest[size:]
+                continue
+            value, rest = math.exp(rest[0]), rest[1:]
+            if name == "lengthscale":
+                found = replace(found, kernel=self.start.kernel.with_lengthscale(value))
+            elif name == "amplitude":
+                found = replace(found, amplitude=value)
+            else:
+                found = replace(found, noise=value)
+        return found
+
+
+def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
+    """Return ∂f/∂ log lengthscale as a function of the length."""
+    return lambda lengths: kernel.modulation_slope(lengths.size)
+
+
+def likelihood_at(
+    theta: Array, parameters: Parameters, features_of: FeaturesOf, data: Sequence[Observations]
+) -> tuple[float, Array]:
+    """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
+    hyper = parameters.hyperparameters(theta)
+    features = features_of(hyper.weighing)
+    covariance = Prior(features, hyper.amplitude).covariance
+    found = [log_likelihood(observed, covariance, hyper.noise, slopes=True) for observed in data]
+    slope = sum(one.by_covariance for one in found)
+
+    def along(change: Array | Callable[[Lengths], Array]) -> float:
+        """Return the slope along a change of f."""
+        return hyper.amplitude**2 * float(np.sum(slope * gram(features_of(change), features)))
+
+    gradient: list[float] = []
+    for name in parameters.learn:
+        if name == "lengthscale":
+            gradient.append(along(slope_of(hyper.kernel)))
+        elif name == "modulation":
+            gradient += [along(unit) for unit in np.eye(hyper.n_terms)]
+        elif name == "amplitude":
+            gradient.append(float(np.sum(slope * covariance)))
+        else:
+            gradient.append(2 * hyper.noise**2 * sum(one.by_variance for one in found))
+    return sum(one.value for one in found), np.array(gradient)

@@ -1,0 +1,112 @@
+"""The posterior of a Gaussian process on walk features: exact for the Φ at hand.
+
+For merged observations z of variances r at n nodes, S = a²ΦΦᵀ + diag(r), and a flat prior on β, at a node *
+
+    mean      h*·β + k*ᵀ S⁻¹ (z − Hβ),                     k* = a² Φ φ*,   β = A⁻¹ HᵀΣ⁻¹y,   A = HᵀΣ⁻¹H,
+    variance  a²‖φ*‖² − k*ᵀ S⁻¹ k* + ρᵀ A⁻¹ ρ,              ρ = h* − Hᵀ S⁻¹ k*,
+
+and a draw of the whole function is a draw of the prior, a Φ w, plus the mean that belongs to the residuals
+of that draw: one vector of weights for all nodes (pathwise conditioning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy.sparse
+
+from walkernel.tasks._covariances import Array, Covariance, Prior, factorized
+from walkernel.tasks._observations import Observations
+
+
+class Posterior:
+    """What is known after the observations.
+
+    Parameters
+    ----------
+    observed : Observations
+    prior : Prior
+        Of the observed nodes.
+    noise : float
+        Standard deviation of the noise.
+    system : callable
+        Makes S from the prior and the variances r.
+    """
+
+    def __init__(
+        self, observed: Observations, prior: Prior, noise: float, system: Callable[[Prior, Array], Covariance]
+    ) -> None:
+        self.observed, self.prior, self._noise = observed, prior, noise
+        merged = observed.merged(noise)
+        self.system = system(prior, merged.variances)
+        solved = self.system.solve(merged.sides)
+        products = merged.sides.T @ solved + merged.scatter
+        self._basis = solved[:, 1:]
+        self._certainty = products[1:, 1:]
+        self.beta = np.linalg.solve(self._certainty, products[1:, 0])
+        self.dual = solved[:, 0] - self._basis @ self.beta
+        self.weights = self._weights_of(self.dual)
+
+    def _weights_of(self, dual: Array) -> Array:
+        """Return a²Φᵀ S⁻¹(z − Hβ): what features are multiplied by."""
+        return self.prior.amplitude**2 * np.asarray(self.prior.features.T @ dual)
+
+    def mean(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
+        """Return the mean at nodes of features (k, n_nodes) and columns (k, q)."""
+        return rows @ self.weights + columns @ self.beta
+
+    def slack(self, shared: Array, columns: Array) -> tuple[Array, Array]:
+        """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is what the uncertainty of β adds."""
+        loose = columns - shared.T @ self._basis
+        return loose, np.asarray(np.linalg.solve(self._certainty, loose.T), dtype=np.float64)
+
+    def covariance(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
+        """Return the covariances of g + hβ between some nodes, (k, k)."""
+        shared = self.prior.with_nodes(rows)
+        loose, solved = self.slack(shared, columns)
+        own = Prior(rows, self.prior.amplitude).covariance
+        result = own - self.system.suited(rows.shape[0]).explained(shared) + loose @ solved
+        return (result + result.T) / 2
+
+    def left_out(self) -> tuple[Array, Array]:
+        """Return mean and variance of g + hβ at each observed node had it not been observed, (n,) each.
+
+        With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
+        """
+        merged = self.observed.merged(self._noise)
+        inverse = factorized(self.prior, merged.variances).inverse()
+        fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)
+        precisions = inverse.diagonal() - fixed
+        return merged.sides[:, 0] - self.dual / precisions, np.maximum(1 / precisions - merged.variances, 0.0)
+
+    def draw(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return weights, (n_nodes, n_samples), and β, (q, n_samples), of functions of the posterior.
+
+        Each is φ·weights + h·β at every node of the graph.
+        """
+        features, amplitude = self.prior.features, self.prior.amplitude
+        drawn = rng.standard_normal((features.shape[1], n_samples))
+        observed, place = self.observed, self.observed.place
+        noise = np.sqrt(observed.variances + self._noise**2)[:, None]
+        values = amplitude * (features @ drawn)[place] + noise * rng.standard_normal((place.size, n_samples))
+        sides = np.column_stack([observed.sides[:, :1] - values, observed.sides[:, 1:]])
+        merged = observed._replace(sides=sides).merged(self._noise)
+        solved = self.system.solve(merged.sides[:, :n_samples])
+        outer = merged.sides[:, n_samples:].T @ solved + merged.scatter[n_samples:, :n_samples]
+        beta = np.asarray(np.linalg.solve(self._certainty, outer), dtype=np.float64)
+        return amplitude * drawn + self._weights_of(solved - self._basis @ beta), beta
+
+
+def posterior_variances(
+    posteriors: Sequence[Posterior], rows: scipy.sparse.csr_array, columns: Array
+) -> Array:
+    """Return the variances of g + hβ at some nodes of posteriors of the same prior, (k, posteriors)."""
+    prior = posteriors[0].prior
+    systems = [posterior.system.suited(rows.shape[0]) for posterior in posteriors]
+    result = np.repeat(prior.variances(rows)[:, None], len(posteriors), axis=1)
+    for part, shared in prior.blocks(rows):
+        for which, (posterior, system) in enumerate(zip(posteriors, systems, strict=True)):
+            loose, solved = posterior.slack(shared, columns[part])
+            result[part, which] += (loose * solved.T).sum(axis=1) - system.explained_diagonal(shared)
+    return np.maximum(result, 0.0)

@@ -1,0 +1,127 @@
+"""Gaussian process priors on nodes: what is checked of them, and the walks that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from walkernel._checks import Described, one_of, real_array, real_number, refuse, whole_number
+from walkernel.convergence import spectral_radius
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning import checked_sampler, choose_sampler
+from walkernel.tasks._covariances import SOLVERS, Array
+from walkernel.tasks._likelihood import Hyperparameters
+from walkernel.tasks._nodes import check_random_seed, checked_walks
+from walkernel.tasks._walk_cache import WalkKind
+from walkernel.walks import Sampler
+
+MEANS = ("constant", "zero")
+LEARNED = ("lengthscale", "amplitude", "noise", "modulation")
+MOST_FREE = 32
+"""Terms of a modulation function that is learned term by term."""
+
+
+def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
+    """Refuse a kernel that is no covariance on the graph, with the reason."""
+    if graph.directed:
+        refuse(
+            owner, "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
+            graph, "Use Graph.from_scipy(A + A.T).",
+        )  # fmt: skip
+    reach = 1.0 if kernel.matrix != "adjacency" else float(spectral_radius(graph, "adjacency"))
+    points = reach * np.cos(np.linspace(0, np.pi, 2001))
+    if not kernel.is_positive_semidefinite((-reach, reach)):
+        values = np.real(kernel.spectrum(points))
+        worst = int(values.argmin())
+        refuse(
+            owner, "kernel", "positive semidefinite, as a covariance is",
+            Described(f"{kernel}, whose eigenvalue at λ = {points[worst]:.3g} is {values[worst]:.3g}"),
+            "Diffusion, RegularizedLaplacian and Matern always are.",
+        )  # fmt: skip
+    if not kernel.has_root():
+        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel)
+
+
+def walks_for(
+    owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None, random_state: Any
+) -> Callable[[tuple[Kernel, ...]], WalkKind]:
+    """Check what priors are made of; return what chooses walks for some kernels."""
+    n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
+    seed = check_random_seed(owner, random_state)
+    check_covariance(owner, graph, kernel)
+    checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
+
+    def kind_for(kernels: tuple[Kernel, ...]) -> WalkKind:
+        chosen = sampler or choose_sampler(graph, *kernels, n_walks=n_walks)
+        return WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)
+
+    return kind_for
+
+
+def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the hyper-parameters to learn; None is all that the kernel has but a free f."""
+    has_lengthscale = kernel.lengthscale is not None
+    if learn is None:
+        free = ("lengthscale", "amplitude", "noise") if has_lengthscale else ("amplitude", "noise")
+        return tuple(name for name in free if name in allowed)
+    rule = f"a tuple of names among {', '.join(map(repr, allowed))}, or None"
+    if isinstance(learn, str) or not hasattr(learn, "__iter__"):
+        refuse(owner, "learn", rule, learn, error=TypeError)
+    names = tuple(learn)
+    if len(set(names)) < len(names) or not set(names) <= set(allowed):
+        refuse(owner, "learn", rule, learn)
+    if "lengthscale" in names and not has_lengthscale:
+        refuse(owner, "learn", "without 'lengthscale' for a kernel that has none", kernel, "Use learn=None.")
+    if "modulation" in names and {"lengthscale", "amplitude"} & set(names):
+        refuse(owner, "learn", "without 'lengthscale' and 'amplitude' where f itself is learned", learn)
+    return names
+
+
+def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
+    """Return the same prior with f as a sequence of its own, the amplitude in it."""
+    kernel = hyper.kernel
+    f = hyper.amplitude * kernel.modulation(MOST_FREE)
+    wide = kernel if kernel.lengthscale is None else kernel.with_lengthscale(2 * kernel.lengthscale)
+    sizes = np.abs(wide.modulation(MOST_FREE))
+    length = int(np.flatnonzero(sizes > 1e-2 * sizes.max())[-1]) + 1
+    return replace(hyper, amplitude=1.0, modulation=f[:length])
+
+
+def mean_columns(owner: str, graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
+    """Return the columns of the mean function at all nodes, (n_nodes, q)."""
+    one_of(owner, "mean", mean, MEANS)
+    constant = np.ones((graph.n_nodes, 1 if mean == "constant" else 0))
+    if covariates is None:
+        return constant
+    array = real_array(owner, "covariates", getattr(covariates, "to_numpy", lambda: covariates)())
+    if array.ndim not in (1, 2) or len(array) != graph.n_nodes:
+        rule = f"of shape ({graph.n_nodes},) or ({graph.n_nodes}, q), a row for each node of the graph"
+        refuse(owner, "covariates", rule, Described(f"shape {array.shape}"))
+    return np.column_stack([constant, array])
+
+
+def check_rank(owner: str, columns: Array) -> None:
+    """Refuse columns of the mean function that the observations cannot tell apart."""
+    q = columns.shape[1]
+    scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
+    if np.linalg.matrix_rank(scaled) < q:
+        refuse(
+            owner, "covariates", f"{q} columns, the constant included, independent at the observed nodes",
+            Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
+            "Leave some out, or use mean='zero'.",
+        )  # fmt: skip
+
+
+def check_solver(owner: str, solver: str, tol: float, max_iter: int) -> dict[str, Any]:
+    """Return checked options of ``make_system``."""
+    return {
+        "owner": owner,
+        "solver": one_of(owner, "solver", solver, SOLVERS),
+        "tol": real_number(owner, "tol", tol, above=0, below=1),
+        "max_iter": whole_number(owner, "max_iter", max_iter, 1),
+    }
