@@ -1,7 +1,7 @@
 """Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
 
-Walks are drawn for lengthscales up to twice that of the start. Where the likelihood still grows at the end of
-that range, the search goes on from there with walks that suit it, so that no walk is stretched to a kernel
+Walks are drawn for lengthscales up to 1.5 times that of the start. Where the likelihood still grows at the end
+of that range, the search goes on from there with walks that suit it, so that no walk is stretched to a kernel
 that it hardly reaches; the hyper-parameters that are returned come from the last sample alone.
 """
 
@@ -27,11 +27,12 @@ MOST_LEARNED_FROM = 2000
 """Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
 MOST_TRIED = 500
 """Nodes by which a start is chosen."""
-NARROWER, WIDER = 1 / 8, 2.0
+NARROWER, WIDER = 1 / 8, 1.5
 """Lengthscales around that of the start, as factors, which one walk sample serves."""
-MOST_SAMPLES = 5
+MOST_SAMPLES = 8
+"""Walk samples at most: the lengthscale can grow twentyfold."""
 WORTH_A_SAMPLE = 0.5
-"""Slope of log p in the log lengthscale, at an end of its range, that asks for other walks."""
+"""What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
 
@@ -68,6 +69,10 @@ def learn_hyperparameters(
     for _ in range(MOST_SAMPLES):
         kind = kind_for(served_kernels(start.kernel, learn))
         search = _Search(kind, data, start, learn)
+        hyper = search.parameters.start
+        if search.starts_at_the_end:
+            start = hyper
+            continue
         found = search.maximize()
         n_evaluations += found.nfev
         hyper = search.parameters.hyperparameters(found.x)
@@ -80,6 +85,8 @@ def learn_hyperparameters(
             "search ends. Either the data do not say how wide the kernel is, or start from there.",
             stacklevel=4,
         )
+        found = search.maximize()
+        hyper = search.parameters.hyperparameters(found.x)
     return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
 
 
@@ -95,9 +102,18 @@ class _Search:
         self._tried_features_of = features_of(kind, self._tried[0].ids)
         spread = math.sqrt(np.mean([observed.sides[:, 0].var() for observed in self.data]))
         self._spread = spread or 1.0
+        self._widest = WIDER * start.lengthscale
         starts = [start, *self._starts(start, learn)]
         self.parameters = Parameters(learn, max(starts, key=self._worth))
         self._bounds = self._bounds_around(start)
+
+    @property
+    def starts_at_the_end(self) -> bool:
+        """Tell whether the widest kernel that the walks serve is the best start by far."""
+        return "lengthscale" in self.parameters.learn and self._is_widest(self.parameters.start)
+
+    def _is_widest(self, hyper: Hyperparameters) -> bool:
+        return hyper.lengthscale > 0.999 * self._widest
 
     def _starts(self, start: Hyperparameters, learn: tuple[str, ...]) -> Iterator[Hyperparameters]:
         """Give lengthscales over the range, each with amplitude and noise that the spread of y suggests."""
@@ -116,9 +132,10 @@ class _Search:
                 yield hyper
 
     def _worth(self, hyper: Hyperparameters) -> float:
-        """Return log p of the few nodes by which a start is chosen."""
+        """Return log p of the few nodes by which a start is chosen, the widest kernel at a handicap."""
         covariance = Prior(self._tried_features_of(hyper.weighing), hyper.amplitude).covariance
-        return sum(log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried)
+        found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
+        return sum(found) - WORTH_A_SAMPLE * self._is_widest(hyper)
 
     def _bounds_around(self, start: Hyperparameters) -> NDArray[np.float64]:
         """Return the range of θ, (len(θ), 2)."""
