@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import walkernel as wk
 from walkernel import Diffusion, Graph, IndependentWalks, KernelKMeans, PowerSeries, clustering_error
-from walkernel.tasks import WalkCache, _ridge
+from walkernel.tasks import WalkCache, _covariances
 
 VALUE, TYPE, DIVERGES = ValueError, TypeError, wk.DivergentKernelError
 NAN, INF = math.nan, math.inf
@@ -331,7 +331,7 @@ def test_a_failed_fit_leaves_the_old_model_or_none(owner, bad, first):
 
 
 def test_gradients_that_do_not_converge_say_so_and_leave_the_old_model(monkeypatch):
-    monkeypatch.setattr(_ridge, "MOST_DIRECT", 0)
+    monkeypatch.setattr(_covariances, "MOST_DIRECT", 0)
     model = fit("NodeRidge", range(N), range(N))
     before = ask(model)
     with pytest.raises(RuntimeError, match=r"NodeRidge: .* tol=1e-12 in max_iter=1 steps\. Use a larger"):

@@ -177,8 +177,8 @@ class Iterated:
                 worst = float((np.linalg.norm(r, axis=0) / goal[left]).max()) * self._tol
                 raise RuntimeError(
                     f"{self._owner}: conjugate gradients did not reach tol={self._tol:g} in "
-                    f"max_iter={self._max_iter} steps (they reached {worst:.1e}). Use more steps, more "
-                    "noise, a narrower kernel, a larger tol, or solver='cholesky'."
+                    f"max_iter={self._max_iter} steps (they reached {worst:.1e}). Use more steps, a larger "
+                    "tol, a narrower kernel, or more noise (a larger alpha)."
                 )
             steps += 1
             q = self._multiply(p)

@@ -1,8 +1,8 @@
 """Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
 
-Walks are drawn for lengthscales up to 1.5 times that of the start. Where the likelihood still grows at the end
-of that range, the search goes on from there with walks that suit it, so that no walk is stretched to a kernel
-that it hardly reaches; the hyper-parameters that are returned come from the last sample alone.
+Walks are drawn for lengthscales up to 1.5 times that of the start. Where the likelihood still grows at the
+end of that range, the search goes on from there with walks that suit it, so that no walk is stretched to a
+kernel that it hardly reaches; the hyper-parameters that are returned come from the last sample alone.
 """
 
 from __future__ import annotations

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag, real_number, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.tasks._covariances import Prior, make_system
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
-
-MOST_DIRECT = 4096
-"""Nodes up to which the n×n system is solved directly."""
 
 
 class NodeRidge(NodeRegressor):
@@ -115,7 +110,15 @@ class NodeRidge(NodeRegressor):
         sides = targets.reshape(len(targets), -1)
         if self.fit_intercept:  # one more right-hand side, for b
             sides = np.column_stack([sides, np.ones(len(sides))])
-        dual, n_iter = _solve(features, alpha / weights[used], sides, tol, max_iter)
+        system = make_system(
+            Prior(features, 1.0),
+            alpha / weights[used],
+            solver="auto",
+            owner=owner,
+            tol=tol,
+            max_iter=max_iter,
+        )
+        dual = system.solve(sides)
         intercept = np.zeros(dual.shape[1])
         if self.fit_intercept:
             dual, ones = dual[:, :-1], dual[:, -1:]
@@ -124,7 +127,7 @@ class NodeRidge(NodeRegressor):
         coefficients = features.T @ dual
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
-        self.n_iter_, self.n_features_in_ = n_iter, 1
+        self.n_iter_, self.n_features_in_ = system.n_iter, 1
         self._kind, self._fitted_kernel = kind, self.kernel
         return self
 
@@ -134,39 +137,3 @@ class NodeRidge(NodeRegressor):
         ids = node_ids(type(self).__name__, self._kind.graph, X)
         features = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
         return np.asarray(features @ self.coef_ + self.intercept_)
-
-
-def _solve(
-    features: scipy.sparse.csr_array,
-    noise: NDArray[np.float64],  # (n,)
-    sides: NDArray[np.float64],  # (n, c)
-    tol: float,
-    max_iter: int,
-) -> tuple[NDArray[np.float64], int]:
-    """Solve (ΦΦᵀ + diag(noise)) Z = sides; return Z and the iterations used."""
-    n = noise.size
-    if n <= MOST_DIRECT:
-        matrix = (features @ features.T).toarray()
-        matrix[np.diag_indices(n)] += noise
-        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix, lower=True), sides), 0
-    system = LinearOperator(
-        (n, n), matvec=lambda v: features @ (features.T @ v) + noise * v, dtype=np.float64
-    )
-    diagonal = np.asarray(features.power(2).sum(axis=1)) + noise
-    scaling = LinearOperator((n, n), matvec=lambda v: v / diagonal, dtype=np.float64)
-    steps = np.zeros(sides.shape[1], dtype=int)
-    solutions = np.empty_like(sides)
-    for column in range(sides.shape[1]):
-
-        def count(_: object, column: int = column) -> None:
-            steps[column] += 1
-
-        solutions[:, column], failed = cg(
-            system, sides[:, column], rtol=tol, maxiter=max_iter, M=scaling, callback=count
-        )
-        if failed:
-            raise RuntimeError(
-                f"NodeRidge: conjugate gradients did not reach tol={tol:g} in max_iter={max_iter} steps. "
-                "Use a larger alpha, a narrower kernel, a larger tol or more steps."
-            )
-    return solutions, int(steps.max())
