@@ -3,7 +3,8 @@
 It is used as its authors' experiments use it: random-walk matrices of ``GRFSampler``, a ``GRFGP`` with a
 zero mean on standardised y, their settings of GPyTorch, Adam on the marginal likelihood (their rate is 0.05
 for 100 steps; here 0.1, as steps take seconds and the time is limited), and 64 posterior samples for mean
-and variance. ``DiffusionGRFKernel`` has coefficients (−β/2)ᵏ/k!, so its walks are on L = I − D^-½AD^-½. The
+and variance. ``GeneralGRFKernel``, their choice, learns its coefficients, with walks on M = D^-½AD^-½ here;
+``DiffusionGRFKernel`` has (−β/2)ᵏ/k!, so its walks are on I − M, and it is the worse of the two. The
 package has no classification: one-hot labels are regressed on, with one set of hyper-parameters, learned on a
 random mix of the classes (of the same covariance), and the means come from its features by a dense solve.
 """
@@ -104,6 +105,8 @@ def run(data: dict[str, NDArray]) -> dict[str, NDArray]:
     nodes, standard = torch.from_numpy(data["train_ids"]), torch.from_numpy((y - centre) / scale)
     model = GRFGP(nodes, standard, gpytorch.likelihoods.GaussianLikelihood(), covariance).double()
     steps = train(model, int(data["n_steps"]), float(data["most_seconds"]))
+    if steps < data["n_steps"]:
+        print(f"fast-graph-gp: {steps} of {data['n_steps']} steps in the time given", file=sys.stderr)
     result = {}
     if n_classes:
         means = priors + one_hot_means(model, one_hot - priors, data["test_ids"])

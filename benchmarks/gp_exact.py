@@ -156,16 +156,37 @@ def dirichlet_targets(labels: Ids, n_classes: int) -> tuple[Floats, Floats]:
     return np.log(concentrations) - variances / 2, variances
 
 
+def sum_of_evidences(K: Floats, values: Floats, variances: Floats) -> tuple[float, Floats]:
+    """Return Σ_c log p(values[:, c]) with noise ``variances[:, c]``, and its derivative by the entries of K.
+
+    The noise of a class differs from the common, largest one at the nodes of the class only, so that one
+    inverse serves all classes, corrected by Woodbury's formula.
+    """
+    n, largest = len(K), variances.max()
+    factor = scipy.linalg.cho_factor(K + largest * np.eye(n), lower=True)
+    inverse = scipy.linalg.cho_solve(factor, np.eye(n))
+    common = 2 * np.log(np.diag(factor[0])).sum() + (n - 1) * np.log(2 * np.pi)
+    total, by_entry = 0.0, -inverse * values.shape[1]
+    for y, noise in zip(values.T, variances.T, strict=True):
+        own = np.flatnonzero(noise < largest)
+        gaps, left = largest - noise[own], inverse[:, own]
+        small = scipy.linalg.cho_factor(np.diag(1 / gaps) - left[own], lower=True)
+        right = scipy.linalg.cho_solve(small, left.T)
+        u, solved = (inverse @ v + left @ (right @ v) for v in (np.ones(n), y))
+        residual = solved - u * (u @ y) / u.sum()
+        corrected = 2 * np.log(np.diag(small[0])).sum() + np.log(gaps).sum() + np.log(u.sum())
+        total -= 0.5 * (y @ residual + common + corrected)
+        by_entry += np.outer(residual, residual) - left @ right + np.outer(u, u) / u.sum()
+    return total, by_entry / 2
+
+
 def fit_dirichlet(kernel: ExactKernel, nodes: Ids, values: Floats, variances: Floats) -> tuple[float, float]:
     """Return σ and amplitude, shared by all classes, of the largest sum of evidences."""
 
     def objective(logs: Floats) -> tuple[float, Floats]:
         sigma, amplitude = np.exp(logs)
         K, slope = kernel.with_slope(nodes, sigma)
-        total, by_entry = 0.0, np.zeros_like(K)
-        for y, noise in zip(values.T, variances.T, strict=True):
-            value, gradient = log_evidence(amplitude**2 * K + np.diag(noise), y)
-            total, by_entry = total + value, by_entry + gradient
+        total, by_entry = sum_of_evidences(amplitude**2 * K, values, variances)
         by_log = [amplitude**2 * np.vdot(by_entry, slope), 2 * amplitude**2 * np.vdot(by_entry, K)]
         return -total, -np.array(by_log)
 

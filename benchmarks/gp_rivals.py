@@ -154,7 +154,7 @@ def label_spreading(
         labels = np.full(graph.n_nodes, -1)
         labels[known] = y
         # a callable kernel may return any affinities of the samples, sparse ones too
-        model = LabelSpreading(lambda X, Y: A, alpha=alpha, max_iter=300).fit(nodes, labels)
+        model = LabelSpreading(lambda X, Y: A, alpha=alpha, max_iter=1000).fit(nodes, labels)
         spread = model.label_distributions_[wanted]
         spread[spread.sum(axis=1) == 0] = np.bincount(np.searchsorted(model.classes_, y)) / y.size
         return all_columns(spread, model.classes_, count)
@@ -229,7 +229,7 @@ def fast_graph_gp(
     seed: int = 0,
     *,
     n_walks: int = 256,
-    kernel: str = "diffusion",
+    kernel: str = "general",
     most_seconds: float = 120.0,
 ) -> Prediction:
     """fast-graph-gp's GRFGP (see the child); ``most_seconds`` of training, of 100 steps at most."""
@@ -249,7 +249,7 @@ def fast_graph_gp_classes(
     *,
     n_classes: int | None = None,
     n_walks: int = 256,
-    kernel: str = "diffusion",
+    kernel: str = "general",
     most_seconds: float = 120.0,
 ) -> ClassPrediction:
     """fast-graph-gp on one-hot labels, as it has no classification: means made positive and to sum to one."""
