@@ -4,7 +4,7 @@ It is used as its authors' experiments use it: random-walk matrices of ``GRFSamp
 zero mean on standardised y, their settings of GPyTorch, Adam on the marginal likelihood (their rate is 0.05
 for 100 steps; here 0.1, as steps take seconds and the time is limited), and 64 posterior samples for mean
 and variance. ``GeneralGRFKernel``, their choice, learns its coefficients, with walks on M = D^-½AD^-½ here;
-``DiffusionGRFKernel`` has (−β/2)ᵏ/k!, so its walks are on I − M, and it is the worse of the two. The
+``DiffusionGRFKernel`` has (−β/2)ᵏ/k!, so its walks are on I − M. The
 package has no classification: one-hot labels are regressed on, with one set of hyper-parameters, learned on a
 random mix of the classes (of the same covariance), and the means come from its features by a dense solve.
 """
