@@ -16,6 +16,12 @@ test test-core: export WALKERNEL_DATA := $(abspath ../shared/data)
 endif
 endif
 
+# one test on each core: neither walks nor linear algebra take more threads than a test asks for
+WORKERS ?= auto
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
+test test-core: export WALKERNEL_NUM_THREADS = 1
+test test-core: export OMP_NUM_THREADS = 1
+
 # tests of choices and of operators, which are slow where loops are not compiled
 SLOW := test_plan test_planning test_explain test_stitched
 
@@ -26,13 +32,13 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/unit --ignore=tests/unit/tasks $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
+	$(BIN)/coverage run $(PYTEST)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit --ignore=tests/unit/tasks $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
 test-core: $(VENV)/.test
-	$(BIN)/python -m pytest tests/unit tests/contracts tests/property tests/parity tests/statistical
+	$(BIN)/python $(PYTEST) tests/unit tests/contracts tests/property tests/parity tests/statistical
 
 lint: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples

@@ -37,7 +37,9 @@ class LabelPropagation(ClassifierMixin, BaseEstimator):
         known[nodes, y] = 1
         S, scores = self.graph.to_scipy("normalized"), known
         for _ in range(500):
-            scores = self.alpha * (S @ scores) + (1 - self.alpha) * known
+            last, scores = scores, self.alpha * (S @ scores) + (1 - self.alpha) * known
+            if abs(scores - last).max() < 1e-9:
+                break
         self.labels_ = scores.argmax(axis=1)
         return self
 

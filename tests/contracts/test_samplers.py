@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,22 +37,27 @@ SAMPLERS = {
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
 
-def one_walk_each(graph, sampler, position, n_seeds):
-    """The walk at one position of a group, from node 0, for many seeds: draws of a single walk."""
-    paths = []
-    for seed in range(n_seeds):
+@cache
+def walks_from_node_0(sampler):
+    """Sixteen walks for each of 3000 seeds."""
+    graph, found = graphs.weighted(), []
+    for seed in range(3000):
         record = wk.sample_walks(graph, 16, sampler=sampler, seed=seed, nodes=[0]).deposits
-        opens = np.append(np.flatnonzero(record.lengths == 0), record.lengths.size)
-        paths.append(record.nodes[opens[position] : opens[position + 1]])
-    return paths
+        found.append(np.split(record.nodes, np.flatnonzero(record.lengths == 0)[1:]))
+    return found
 
 
-@every_sampler
+def one_walk_each(sampler, position):
+    """The walk at one position of a group, for many seeds: draws of a single walk."""
+    return [walks[position] for walks in walks_from_node_0(sampler)]
+
+
 @pytest.mark.parametrize("position", [0, 5, 15])
+@every_sampler
 def test_single_walks_have_their_law(sampler, position):
     """Lengths, first steps and second steps by chi-square at the level 1e-4, over 3000 seeds."""
     graph = graphs.weighted()
-    paths = one_walk_each(graph, sampler, position, 3000)
+    paths = one_walk_each(sampler, position)
     survival = np.append(sampler.survival()[sampler.head :], 0.0)[:12]
     P = transition_matrix(graph.to_scipy().toarray(), sampler.transition)
     lengths = np.bincount([min(len(path) - 1, 10) for path in paths], minlength=11)
@@ -78,7 +84,7 @@ def fits(counts, law):
 
 def test_the_fit_notices_a_wrong_law():
     graph = graphs.weighted()
-    paths = one_walk_each(graph, SAMPLERS["coupled"], 5, 3000)
+    paths = one_walk_each(SAMPLERS["coupled"], 5)
     first = np.bincount([path[1] for path in paths if len(path) > 1], minlength=30)
     assert not fits(first, transition_matrix(graph.to_scipy().toarray(), "uniform")[0])
 

@@ -109,6 +109,8 @@ def _in_child(connection):
     connection.send(digest(wk.sample_walks(graphs.weighted(), 8, seed=21, n_threads=2)))
 
 
+# newer Pythons say so, and a test in a worker of pytest-xdist is never alone in its process
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_after_a_fork():
     expected = digest(wk.sample_walks(graphs.weighted(), 8, seed=21, n_threads=2))
     context = multiprocessing.get_context("fork")

@@ -68,9 +68,9 @@ def test_a_huge_hub_is_never_expanded():
     n = 10**5
     star = wk.Graph.from_edges(np.column_stack([np.zeros(n - 1, dtype=int), np.arange(1, n)]))
     head_costs(star, np.arange(n), "normalized", (False,), 50.0)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = head_costs(star, np.arange(1, n), "normalized", (False,), 50.0)
-    assert time.perf_counter() - begin < 0.05
+    assert time.process_time() - begin < 0.05
     assert found == [0.0, 1.0]
     sampler = wk.estimate_kernel(star, HEAT, nodes=[1, 2, 3], budget=1000).origin.sampler
     assert sampler.head <= 1

@@ -5,7 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.walks import _sampling, _state, sample_rows
+from walkernel._checks import thread_count
+from walkernel.walks import _sampling, _state, _weighing, sample_rows
 
 
 def test_layout_of_the_record():
@@ -156,6 +157,36 @@ def test_threads_from_the_environment(monkeypatch):
     wk.sample_walks(graphs.karate(), 4)
     wk.sample_walks(graphs.karate(), 4, n_threads=2)
     assert counts == [3, 2]
+
+
+def test_as_many_threads_as_cpus_if_nothing_is_said(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    monkeypatch.delenv("WALKERNEL_NUM_THREADS", raising=False)
+    assert thread_count("sample_walks", None) == 3
+
+
+@pytest.mark.parametrize("head", [0, 2])
+@pytest.mark.parametrize("kind", ["weighted", "isolated"])
+def test_records_are_weighed_to_the_same_bits_on_any_number_of_threads(monkeypatch, kind, head):
+    counts, found = [], []
+
+    class Counting(_weighing.ThreadPoolExecutor):
+        def __init__(self, max_workers):
+            counts.append(max_workers)
+            super().__init__(max_workers)
+
+    monkeypatch.setattr(_weighing, "ThreadPoolExecutor", Counting)
+    monkeypatch.setattr(_weighing, "FEW_DEPOSITS", 1)
+    sampler = wk.CoupledWalks([1.0, 0.5, 0.1], head=head)
+    for threads in (1, 2, 3, 40):
+        monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
+        walks = wk.sample_walks(graphs.KINDS[kind](), 16, sampler=sampler, seed=4)
+        found.append(walks.features(wk.Diffusion(0.5)))
+    assert counts == [2] * 3 + [3] * 3 + [40] * 3, "terms are found, then closed up, then weighed"
+    for other in found[1:]:
+        assert np.array_equal(other.indptr, found[0].indptr)
+        assert np.array_equal(other.indices, found[0].indices)
+        assert np.array_equal(other.data, found[0].data)
 
 
 def test_huge_node_ids_reach_the_counter():

@@ -241,9 +241,9 @@ def test_planning_takes_no_time():
             plan(graphs.karate(), kernel, **options)
             times = []
             for _ in range(3):
-                begin = time.perf_counter()
+                begin = time.process_time()
                 plan(graphs.karate(), kernel, **options)
-                times.append(time.perf_counter() - begin)
+                times.append(time.process_time() - begin)
             assert min(times) < 0.05
     n = 300_000
     graph = wk.Graph.from_edges(np.random.default_rng(0).integers(0, n, (3 * n, 2)), n_nodes=n)
@@ -252,8 +252,8 @@ def test_planning_takes_no_time():
     for options in ({}, {"budget": 1e5}, {"n_walks": 64}, given):
         plan(graph, ids=ids, local=True, **options)
         tracemalloc.start()
-        begin = time.perf_counter()
+        begin = time.process_time()
         plan(graph, ids=ids, local=True, **options)
-        assert time.perf_counter() - begin < 0.3
+        assert time.process_time() - begin < 0.3
         assert tracemalloc.get_traced_memory()[1] < 2e6, "an array of one double for each node has 2.4 MB"
         tracemalloc.stop()
