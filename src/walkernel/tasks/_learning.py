@@ -1,8 +1,9 @@
 """Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
 
 Walks are drawn for lengthscales up to 1.5 times that of the start. Where the likelihood still grows at the
-end of that range, the search goes on from there with walks that suit it, so that no walk is stretched to a
-kernel that it hardly reaches; the hyper-parameters that are returned come from the last sample alone.
+end of that range, or is largest far below it, the search goes on with walks that suit it, so that no walk is
+stretched to a kernel that it hardly reaches; the hyper-parameters that are returned come from the last sample
+alone.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ MOST_TRIED = 500
 """Nodes by which a start is chosen."""
 NARROWER, WIDER = 1 / 8, 1.5
 """Lengthscales around that of the start, as factors, which one walk sample serves."""
+LEAP = 2.0
+"""How far the next range begins beyond this one, as a factor, where the best start is at its end."""
+FAR_BELOW = 1 / 4
 MOST_SAMPLES = 8
-"""Walk samples at most: the lengthscale can grow twentyfold."""
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
 SIGNAL_SHARES = (0.95, 0.5)
@@ -71,12 +74,12 @@ def learn_hyperparameters(
         search = _Search(kind, data, start, learn)
         hyper = search.parameters.start
         if search.starts_at_the_end:
-            start = hyper
+            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(LEAP * hyper.lengthscale))
             continue
         found = search.maximize()
         n_evaluations += found.nfev
         hyper = search.parameters.hyperparameters(found.x)
-        if not search.is_open(found):
+        if not (search.is_open(found) or hyper.lengthscale < FAR_BELOW * start.lengthscale):
             break
         start = hyper
     else:
@@ -86,6 +89,7 @@ def learn_hyperparameters(
             stacklevel=4,
         )
         found = search.maximize()
+        n_evaluations += found.nfev
         hyper = search.parameters.hyperparameters(found.x)
     return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
 
