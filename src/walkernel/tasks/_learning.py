@@ -78,7 +78,7 @@ def learn_hyperparameters(
         warnings.warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
             "search ends. Either the data do not say how wide the kernel is, or start from there.",
-            stacklevel=4,
+            stacklevel=3,
         )
     return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
 
