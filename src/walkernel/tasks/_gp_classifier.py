@@ -167,9 +167,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
-        if labels.ndim != 1:
-            refuse(owner, "y", "of shape (n,)", Described(f"shape {labels.shape}"))
+        labels = label_array(owner, y)
         same_length(owner, labels, ids.size)
         classes, codes = class_codes(owner, labels)
         distinct, place = np.unique(ids, return_inverse=True)
@@ -201,9 +199,28 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
+def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
+    """Return labels as an array, (n,)."""
+    try:
+        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
+    except ValueError:
+        refuse(owner, "y", "of shape (n,)", y)
+    if labels.ndim != 1:
+        refuse(owner, "y", "of shape (n,)", Described(f"shape {labels.shape}"))
+    return labels
+
+
+def is_label(value: Any) -> bool:
+    """Tell whether a value is neither missing nor infinite."""
+    try:
+        return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
+    except TypeError:  # pandas.NA has no truth value
+        return False
+
+
 def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes, sorted, and which of them each label is; refuse what are no labels."""
-    missing = np.array([label is None or label != label for label in labels.tolist()])
+    missing = np.array([not is_label(value) for value in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
@@ -211,8 +228,9 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     try:
         check_classification_targets(labels)
     except ValueError as error:
+        found = Described(str(error).partition("\n")[0].partition(". ")[0])
         remedy = "For numbers use NodeGPRegressor."
-        refuse(owner, "y", "class labels: whole numbers, text or bools", Described(str(error)[:-1]), remedy)
+        refuse(owner, "y", "class labels: whole numbers, text or bools", found, remedy)
     classes, codes = np.unique(labels, return_inverse=True)
     if classes.size < 2:
         found = Described(f"one class, {shown(classes[0])}")
