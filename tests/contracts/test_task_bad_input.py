@@ -40,6 +40,8 @@ ONES = np.ones(N)
 FEATURES = np.random.default_rng(0).normal(size=(N, 3))
 HALVES = [0, 1] * (N // 2)
 MODELS = ("NodeFeatures", "NodeSmoother", "NodeRidge")
+GAUSSIAN = ("NodeGPRegressor", "NodeGPClassifier")  # more of them in test_gp_bad_input.py
+EVERY = MODELS + GAUSSIAN
 
 
 def fit(owner, X=(0, 1, 2), y=(1.0, 2.0, 3.0), *, graph=RING, kernel=HEAT, weights=None, **options):
@@ -67,7 +69,7 @@ def drawn(rvs=lambda size: np.full(size, 0.5), pdf=np.ones_like):
 
 
 CALLS = {
-    **{name: partial(fit, name) for name in MODELS},
+    **{name: partial(fit, name) for name in EVERY},
     "KernelKMeans": cluster,
     "solve_ode": ode,
     "clustering_error": lambda a, b=(0, 1): clustering_error(a, b),
@@ -133,7 +135,7 @@ TARGETS = [
     ("y-differs-label", {"X": ["n1"] * 3, "graph": NAMED}, VALUE, "y; different targets for node 'n1'."),
 ]
 MODEL_CASES = [
-    *rows(MODELS, PARAMETERS),
+    *rows(EVERY, PARAMETERS),
     *rows(MODELS[1:], TARGETS),
     *rows(["NodeFeatures"], [
         *refused("n_components", "a whole number of at least 1", [0, 1.5, NAN], ["3", True]),
@@ -237,10 +239,10 @@ SEED_ROWS = [(f"random_state={value!r:.9}", {"random_state": value}, error, "ran
              for value, error in ((-1, VALUE), (2**64, VALUE), (1.5, TYPE), ("x", TYPE), (True, TYPE),
                                   (NAN, TYPE), (np.random.default_rng(0), TYPE))]
 MORE_CASES = [row for owners, *table in [
-    *[([*MODELS, "KernelKMeans"], *row) for row in SEED_ROWS],
-    (MODELS, "X", {"X": [0, N]}, VALUE, "X must be; the id 12"),
-    (MODELS, "X-label", {"X": ["n0", "z"], "graph": NAMED}, VALUE, "X must be; the unknown 'z'"),
-    (MODELS, "set", {"X": {"n0", "n1", "n2"}, "graph": NAMED}, TYPE, "X must be"),
+    *[([*EVERY, "KernelKMeans"], *row) for row in SEED_ROWS],
+    (EVERY, "X", {"X": [0, N]}, VALUE, "X must be; the id 12"),
+    (EVERY, "X-label", {"X": ["n0", "z"], "graph": NAMED}, VALUE, "X must be; the unknown 'z'"),
+    (EVERY, "set", {"X": {"n0", "n1", "n2"}, "graph": NAMED}, TYPE, "X must be"),
     (MODELS[::2], "root", {"kernel": ROOTLESS}, VALUE, "kernel must; α₀"),
     *[(["solve_ode"], f"polynomial-{name}", {**options, "engine": "polynomial"}, TYPE, text)
       for name, options, text in [
@@ -312,7 +314,7 @@ BAD_FITS = {
 }
 
 
-STATES = list(itertools.product(MODELS, BAD_FITS, (True, False)))
+STATES = list(itertools.product(EVERY, BAD_FITS, (True, False)))
 
 
 @pytest.mark.parametrize(("owner", "bad", "first"), STATES)

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, real_number, refuse
+from walkernel._checks import Described, real_number, refuse, shown
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Array, Prior, factorized, make_system
@@ -143,71 +143,41 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         amplitude = real_number(owner, "amplitude", self.amplitude, above=0)
         concentration = real_number(owner, "concentration", self.concentration, above=0)
-        ids, counts = self._counted(owner, X, y)
+        classes, ids, counts = self._counted(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         start = Hyperparameters(self.kernel, amplitude, 0.0)
         if learn:
             learned = learn_hyperparameters(owner, kind_for, data, start, learn)
         else:
             learned = Learned(start, kind_for(served_kernels(self.kernel, ())), np.nan, 0, 0)
-        hyper, self._kind = learned.hyper, learned.kind
-        prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, ids), hyper.amplitude)
+        hyper, kind = learned.hyper, learned.kind
+        prior = Prior(WALK_CACHE.features(kind, hyper.weighing, ids), hyper.amplitude)
         system = partial(make_system, **options)
-        self._posteriors = [Posterior(one, prior, 0.0, system) for one in data]
-        self.sharpness_ = self._fitted_sharpness(data, counts)
+        posteriors = [Posterior(one, prior, 0.0, system) for one in data]
+        self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
+        self.classes_, self._posteriors, self._kind = classes, posteriors, kind
         self.kernel_, self.amplitude_ = hyper.kernel, hyper.amplitude
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = self._kind.sampler, 1
+        self.sampler_, self.n_features_in_ = kind.sampler, 1
         return self
 
-    def _counted(self, owner: str, X: Any, y: ArrayLike) -> tuple[NDArray[np.int64], Array]:
-        """Check labels; return the distinct nodes and how often each class was seen there, (n, classes)."""
+    def _counted(self, owner: str, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
+        """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
-        if labels.ndim != 1:
-            refuse(owner, "y", "of shape (n,)", Described(f"shape {labels.shape}"))
+        labels = label_array(owner, y)
         same_length(owner, labels, ids.size)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if self.classes_.size < 2:
-            refuse(
-                owner, "y", "labels of at least two classes", Described(f"one class, {self.classes_[0]!r}")
-            )
+        classes, codes = class_codes(owner, labels)
         distinct, place = np.unique(ids, return_inverse=True)
-        counts = np.zeros((distinct.size, self.classes_.size))
+        counts = np.zeros((distinct.size, classes.size))
         np.add.at(counts, (place, codes), 1.0)
-        return distinct, counts
-
-    def _fitted_sharpness(self, data: list[Observations], counts: Array) -> float:
-        """Return the factor of g by which the labels are most probable, each predicted from the others.
-
-        Of many nodes those decide that the hyper-parameters were learned from.
-        """
-        positions = some_positions(len(counts), self._kind.seed)
-        posteriors = self._posteriors
-        if positions.size < len(counts):
-            prior = posteriors[0].prior
-            prior = Prior(prior.features[positions], prior.amplitude)
-            some = [observed.of_nodes(positions) for observed in data]
-            posteriors = [Posterior(one, prior, 0.0, factorized) for one in some]
-        left_out = [posterior.left_out() for posterior in posteriors]
-        mean, variance = (np.column_stack(part) for part in zip(*left_out, strict=True))
-
-        def loss(log_factor: float) -> float:
-            probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))
-            return -float((counts[positions] * np.log(np.maximum(probabilities, 1e-300))).sum())
-
-        found = scipy.optimize.minimize_scalar(
-            loss, bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
-        )
-        return math.exp(found.x)
+        return classes, distinct, counts
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
-        check_is_fitted(self)
+        check_is_fitted(self, "_posteriors")
         ids = node_ids(type(self).__name__, self._kind.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
         for part, rows in WALK_CACHE.blocks(self._kind, self.kernel_, ids):
@@ -227,6 +197,71 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class at some nodes, (n,)."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+
+def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
+    """Return labels as an array, (n,)."""
+    try:
+        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
+    except ValueError:
+        refuse(owner, "y", "of shape (n,)", y)
+    if labels.ndim != 1:
+        refuse(owner, "y", "of shape (n,)", Described(f"shape {labels.shape}"))
+    return labels
+
+
+def is_label(value: Any) -> bool:
+    """Tell whether a value is neither missing nor infinite."""
+    try:
+        return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
+    except TypeError:  # pandas.NA has no truth value
+        return False
+
+
+def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the classes, sorted, and which of them each label is; refuse what are no labels."""
+    missing = np.array([not is_label(value) for value in labels.tolist()])
+    if missing.any():
+        where = int(missing.argmax())
+        remedy = "Leave out the nodes without a label."
+        refuse(owner, "y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        found = Described(str(error).partition("\n")[0].partition(". ")[0])
+        remedy = "For numbers use NodeGPRegressor."
+        refuse(owner, "y", "class labels: whole numbers, text or bools", found, remedy)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if classes.size < 2:
+        found = Described(f"one class, {shown(classes[0])}")
+        refuse(owner, "y", "labels of at least two classes", found, "Label nodes of another class too.")
+    return classes, codes
+
+
+def fitted_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
+    """Return the factor of g by which the labels are most probable, each predicted from the others.
+
+    Of many nodes those decide that the hyper-parameters were learned from; one node has no others.
+    """
+    if len(counts) == 1:
+        return 1.0
+    positions = some_positions(len(counts), seed)
+    if positions.size < len(counts):
+        prior = posteriors[0].prior
+        prior = Prior(prior.features[positions], prior.amplitude)
+        some = [posterior.observed.of_nodes(positions) for posterior in posteriors]
+        posteriors = [Posterior(one, prior, 0.0, factorized) for one in some]
+    left_out = [posterior.left_out() for posterior in posteriors]
+    mean, variance = (np.column_stack(part) for part in zip(*left_out, strict=True))
+
+    def loss(log_factor: float) -> float:
+        probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))
+        return -float((counts[positions] * np.log(np.maximum(probabilities, 1e-300))).sum())
+
+    found = scipy.optimize.minimize_scalar(
+        loss, bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
+    )
+    return math.exp(found.x)
 
 
 def dirichlet_observations(ids: NDArray[np.int64], counts: Array, concentration: float) -> list[Observations]:

@@ -174,7 +174,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         amplitude = real_number(owner, "amplitude", self.amplitude, above=0)
         noise = real_number(owner, "noise", self.noise, above=0)
         start = Hyperparameters(self.kernel, amplitude, noise)
-        return free_modulation(start) if "modulation" in learn else start
+        return free_modulation(owner, start) if "modulation" in learn else start
 
     def _observations(
         self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None, columns: NDArray[np.float64]

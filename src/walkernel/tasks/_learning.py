@@ -86,7 +86,7 @@ def learn_hyperparameters(
         warnings.warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
             "search ends. Either the data do not say how wide the kernel is, or start from there.",
-            stacklevel=4,
+            stacklevel=3,
         )
         found = search.maximize()
         n_evaluations += found.nfev

@@ -44,7 +44,8 @@ def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
             "Diffusion, RegularizedLaplacian and Matern always are.",
         )  # fmt: skip
     if not kernel.has_root():
-        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel)
+        remedy = "NodeSmoother takes it, with the lazy pair."
+        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
 
 
 def walks_for(
@@ -73,7 +74,7 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
     if isinstance(learn, str) or not hasattr(learn, "__iter__"):
         refuse(owner, "learn", rule, learn, error=TypeError)
     names = tuple(learn)
-    if len(set(names)) < len(names) or not set(names) <= set(allowed):
+    if any(name not in allowed for name in names) or len(set(names)) < len(names):
         refuse(owner, "learn", rule, learn)
     if "lengthscale" in names and not has_lengthscale:
         refuse(owner, "learn", "without 'lengthscale' for a kernel that has none", kernel, "Use learn=None.")
@@ -82,9 +83,12 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
     return names
 
 
-def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
+def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     """Return the same prior with f as a sequence of its own, the amplitude in it."""
     kernel = hyper.kernel
+    if np.abs(kernel.modulation(2 * MOST_FREE)).argmax() >= MOST_FREE:
+        rule = f"one whose f is largest in its first {MOST_FREE} terms where f itself is learned"
+        refuse(owner, "kernel", rule, kernel, "Start from a narrower kernel, or use learn=None.")
     f = hyper.amplitude * kernel.modulation(MOST_FREE)
     wide = kernel if kernel.lengthscale is None else kernel.with_lengthscale(2 * kernel.lengthscale)
     sizes = np.abs(wide.modulation(MOST_FREE))

@@ -1,0 +1,173 @@
+"""The classifier by hand: regressions on Dirichlet labels, leaving nodes out, and the mean of a softmax."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.special
+
+import graphs
+import walkernel as wk
+from kriging import Kriging
+from walkernel.tasks import _gp_classifier
+from walkernel.tasks._gp_classifier import sharpened_softmax
+from walkernel.tasks._learning import some_positions
+
+RNG = np.random.default_rng(6)
+NODES = np.arange(30)
+KNOWN = np.concatenate([np.arange(0, 30, 2), [0, 0, 4, 6, 6]])
+NAMES = np.array(["oak", "ash", "fir"])
+LABELS = NAMES[RNG.integers(3, size=KNOWN.size)]
+
+
+def fitted(X=KNOWN, y=LABELS, *, kernel=None, **options):
+    options = {"n_walks": 32, "random_state": 2, "amplitude": 1.4, "learn": (), **options}
+    return wk.NodeGPClassifier(graphs.weighted(), kernel or wk.Diffusion(1.5), **options).fit(X, y)
+
+
+def by_hand(model, left_out=()):
+    """The regressions of all classes, one observation for each node."""
+    distinct = np.unique(KNOWN)
+    counts = np.array([[((i == KNOWN) & (c == LABELS)).sum() for c in model.classes_] for i in distinct])
+    alpha = counts + model.concentration
+    variances = np.log((alpha + 1) / alpha)
+    targets = np.log(alpha) - variances / 2
+    options = {
+        name: getattr(model, name) for name in ("graph", "n_walks", "sampler_", "random_state", "kernel_")
+    }
+    like = SimpleNamespace(
+        **options, kernel=model.kernel, modulation_=None, amplitude_=model.amplitude_, noise_=0.0,
+        mean="constant", covariates=None,
+    )  # fmt: skip
+    kept = ~np.isin(distinct, left_out)
+    return counts, [
+        Kriging(like, distinct[kept], targets[kept, c], np.sqrt(variances[kept, c])) for c in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"learn": None}, {"concentration": 0.3}, {"solver": "cg", "tol": 1e-12}]
+)
+def test_each_class_is_a_regression(options):
+    model = fitted(**options)
+    assert model.classes_.tolist() == ["ash", "fir", "oak"]
+    mean, variance = model.latent(NODES)
+    _, classes = by_hand(model)
+    for c, one in enumerate(classes):
+        expected, cov = one.posterior(NODES)
+        assert np.allclose(mean[:, c], expected, rtol=0, atol=1e-7)
+        assert np.allclose(variance[:, c], cov.diagonal(), rtol=0, atol=1e-7)
+    if options == {"learn": None}:
+        total = sum(one.log_likelihood() for one in classes)
+        assert model.log_marginal_likelihood_value_ == pytest.approx(total, rel=1e-8)
+        assert model.n_learned_from_ == np.unique(KNOWN).size
+        assert model.n_evaluations_ > 2
+
+
+def left_out(model):
+    """Mean and variance of each class at each labelled node, from the labels of the others."""
+    answers = [
+        [(mean[0], cov[0, 0]) for mean, cov in (one.posterior([i]) for one in by_hand(model, [i])[1])]
+        for i in np.unique(KNOWN)
+    ]
+    return np.moveaxis(answers, 2, 0)
+
+
+@pytest.mark.parametrize("learn", [(), None])
+def test_leaving_a_node_out_is_fitting_without_it(learn):
+    model = fitted(learn=learn)
+    found = np.array([one.left_out() for one in model._posteriors])
+    assert np.allclose(np.moveaxis(found, 0, 2), left_out(model), rtol=0, atol=1e-8)
+
+
+def test_leaving_a_node_out_of_a_regression_with_covariates_and_repeats():
+    values, spread, covariates = RNG.normal(size=KNOWN.size), RNG.random(KNOWN.size), RNG.normal(size=(30, 2))
+    model = wk.NodeGPRegressor(
+        graphs.weighted(), wk.Diffusion(1.5), n_walks=32, learn=(), covariates=covariates
+    )
+    model.fit(KNOWN, values, noise_std=spread)
+    mean, variance = model._posterior.left_out()
+    for place, node in enumerate(np.unique(KNOWN)):
+        others = node != KNOWN
+        expected, cov = Kriging(model, KNOWN[others], values[others], spread[others]).posterior([node])
+        assert mean[place] == pytest.approx(expected[0], abs=1e-8)
+        assert variance[place] == pytest.approx(cov[0, 0], abs=1e-8)
+
+
+def test_the_sharpness_makes_left_out_labels_most_probable():
+    model = fitted()
+    counts, _ = by_hand(model)
+    mean, variance = left_out(model)
+
+    def worth(factor):
+        return (counts * np.log(sharpened_softmax(mean, variance, factor))).sum()
+
+    best = max(np.exp(np.linspace(-2, 3, 120)), key=worth)
+    assert worth(model.sharpness_) == pytest.approx(worth(best), abs=1e-3)
+    assert model.sharpness_ == pytest.approx(best, rel=0.05)
+
+
+def test_of_many_labels_some_decide_about_the_sharpness(monkeypatch):
+    whole = fitted()
+    monkeypatch.setattr(_gp_classifier, "some_positions", partial(some_positions, most=9))
+    few = fitted()
+    assert few.sharpness_ != whole.sharpness_
+    assert all(np.array_equal(a, b) for a, b in zip(few.latent(NODES), whole.latent(NODES), strict=True))
+    some = np.unique(KNOWN)[some_positions(15, 2, 9)]
+    kept = np.isin(KNOWN, some)
+    alone = fitted(KNOWN[kept], LABELS[kept], sampler=whole.sampler_)
+    monkeypatch.undo()
+    assert few.sharpness_ == pytest.approx(alone.sharpness_, rel=1e-6)
+
+
+def test_probabilities_are_the_mean_of_a_softmax():
+    mean, variance = RNG.normal(size=(4, 3)), RNG.random((4, 3))
+    draws = mean + np.sqrt(variance) * RNG.normal(size=(60_000, 4, 3))
+    for factor in (0.5, 1.0, 3.0):
+        expected = scipy.special.softmax(factor * draws, axis=2).mean(axis=0)
+        assert np.allclose(sharpened_softmax(mean, variance, factor), expected, rtol=0, atol=6e-3)
+    assert np.allclose(sharpened_softmax(mean, 0 * variance, 2.0), scipy.special.softmax(2 * mean, axis=1))
+
+
+def test_probabilities_are_those_of_latent_values_and_predictions_the_largest():
+    model = fitted()
+    probabilities = model.predict_proba(NODES)
+    assert np.array_equal(probabilities, sharpened_softmax(*model.latent(NODES), model.sharpness_))
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert np.array_equal(model.predict(NODES), model.classes_[probabilities.argmax(axis=1)])
+    assert model.score(KNOWN, LABELS) == (model.predict(KNOWN) == LABELS).mean()
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, str])
+def test_labels_of_every_kind(kind):
+    y = (LABELS == "oak").astype(int).astype(kind)
+    model = fitted(y=y)
+    assert model.classes_.tolist() == np.unique(y).tolist()
+    assert model.predict(NODES).dtype == np.unique(y).dtype
+    assert np.array_equal(
+        model.predict_proba(NODES), fitted(y=(LABELS == "oak").astype(int)).predict_proba(NODES)
+    )
+
+
+def test_two_classes_that_change_names_change_places():
+    first = fitted(y=(LABELS == "oak").astype(int)).predict_proba(NODES)
+    other = fitted(y=(LABELS != "oak").astype(int)).predict_proba(NODES)
+    assert np.allclose(first, other[:, ::-1], atol=0.02)
+
+
+def test_labels_are_counted():
+    """Three labels at a node weigh more than one, and two that differ leave it open."""
+    X, y = np.append(NODES[::3], [3, 3]), np.append(np.arange(10) % 2, [1, 1])
+    once, often = fitted(X[:10], y[:10]), fitted(X, y)
+    torn = fitted(np.append(X[:10], 3), np.append(y[:10], 0))
+    options = {"mean": once.latent([3])[0], "often": often.latent([3])[0], "torn": torn.latent([3])[0]}
+    gaps = {name: float(value[0, 1] - value[0, 0]) for name, value in options.items()}
+    assert abs(gaps["torn"]) < gaps["mean"] < gaps["often"]
+
+
+def test_labels_of_one_node_only_are_an_answer():
+    model = fitted([3, 3, 3], ["a", "b", "b"])
+    assert model.sharpness_ == 1.0
+    assert np.isfinite(model.predict_proba(NODES)).all()
+    assert model.predict([3]).tolist() == ["b"]

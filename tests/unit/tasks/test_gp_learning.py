@@ -1,0 +1,234 @@
+"""Hyper-parameters by maximum likelihood: what is found, what stays, and how many walks it takes."""
+
+import linecache
+
+import numpy as np
+import pytest
+
+import walkernel as wk
+from kriging import Kriging
+from walkernel.datasets import grid
+from walkernel.tasks import WALK_CACHE, _learning
+from walkernel.tasks._learning import features_of, some_positions
+from walkernel.tasks._likelihood import Hyperparameters, likelihood_at
+from walkernel.tasks._prior import MOST_FREE, free_modulation
+from walkernel.tasks._walk_cache import WalkKind
+
+GRID = grid(12, 12).graph
+N = GRID.n_nodes
+RNG = np.random.default_rng(1)
+KNOWN = RNG.permutation(N)[:80]
+
+
+def drawn(sigma, noise=0.3):
+    """Values of variance about 1 with the exact kernel, and noise."""
+    K = wk.exact_kernel(GRID, wk.Diffusion(sigma))
+    roots, vectors = np.linalg.eigh(K / K.diagonal().mean())
+    return vectors @ (np.sqrt(np.maximum(roots, 0)) * RNG.normal(size=N)) + noise * RNG.normal(size=N) + 5
+
+
+SMOOTH, ROUGH = drawn(4.0), drawn(1.0)
+WHITE = RNG.normal(size=N)
+
+
+def fitted(kernel=None, values=SMOOTH, X=KNOWN, **options):
+    return wk.NodeGPRegressor(GRID, kernel or wk.Diffusion(3.0), n_walks=64, **options).fit(X, values[X])
+
+
+def theta_of(model):
+    parameters = model._parameters
+    return parameters.theta(parameters.start)
+
+
+FREE = ("modulation", "noise")
+MAXIMA = [(wk.Diffusion(3.0), None), (wk.Matern(2.0, 2.0), None), (wk.Diffusion(3.0), ("noise", "amplitude")),
+          (wk.Matern(2.0, 2.0), ("lengthscale",)), (wk.Diffusion(0.5), FREE)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "learn"), MAXIMA)
+def test_a_maximum_is_found(kernel, learn):
+    """No neighbour is better by 1e-3, or the noise is as small as it may be."""
+    model = fitted(kernel, learn=learn, amplitude=3.0)
+    theta = theta_of(model)
+    observed = model._posterior.observed
+    value, gradient = likelihood_at(
+        theta, model._parameters, features_of(model._kind, observed.ids), [observed]
+    )  # fmt: skip
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
+    assert value == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)
+    assert np.abs(gradient).max() < 0.05
+    for step in (0.02, 0.2):
+        for direction in step * np.vstack([np.eye(theta.size), -np.eye(theta.size)]):
+            assert model.log_marginal_likelihood(theta + direction) < value + 1e-3
+    assert model.n_learned_from_ == KNOWN.size
+    assert model.n_evaluations_ > 2
+
+
+def test_the_truth_is_found():
+    model = fitted(X=np.arange(N))
+    assert 2.5 < model.kernel_.sigma < 6
+    assert 0.2 < model.noise_ < 0.4
+    assert 0.4 < fitted(values=ROUGH, X=np.arange(N)).kernel_.sigma < 2.5
+
+
+NAMES = {
+    "lengthscale": lambda m: m.kernel_.sigma,
+    "amplitude": lambda m: m.amplitude_,
+    "noise": lambda m: m.noise_,
+}
+GIVEN = {"lengthscale": 2.0, "amplitude": 1.25, "noise": 0.5}
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [(), ("noise",), ("amplitude",), ("lengthscale",), ("amplitude", "lengthscale"), ["noise", "amplitude"]],
+)
+def test_only_what_is_named_changes(learn):
+    model = fitted(wk.Diffusion(2.0), learn=learn, amplitude=1.25, noise=0.5)
+    for name, value in NAMES.items():
+        assert (value(model) == GIVEN[name]) is (name not in learn)
+    assert model.modulation_ is None
+    assert (model.n_evaluations_ > 0) is (model.n_learned_from_ > 0) is bool(learn)
+
+
+def test_a_start_far_too_narrow_moves_to_wider_walks():
+    """σ = 0.5 and walks for at most σ = 1 know nothing of σ = 4."""
+    near, far = (fitted(wk.Diffusion(sigma)) for sigma in (4.0, 0.5))
+    assert far.kernel_.sigma > 2
+    assert far.log_marginal_likelihood_value_ == pytest.approx(near.log_marginal_likelihood_value_, abs=0.5)
+    assert far.kernel_.sigma == pytest.approx(near.kernel_.sigma, rel=0.1)
+    assert far.n_evaluations_ > near.n_evaluations_
+
+
+def test_what_is_learned_on_the_way_is_not_kept():
+    """The likelihood is that of the last walks, which are those of predictions."""
+    model = fitted(wk.Diffusion(0.5))
+    truth = Kriging(model, KNOWN, SMOOTH[KNOWN])
+    assert model.log_marginal_likelihood_value_ == pytest.approx(truth.log_likelihood(), rel=1e-8)
+    assert np.allclose(model.predict(np.arange(N)), truth.posterior(np.arange(N))[0], atol=1e-8)
+
+
+def test_a_search_that_does_not_end_is_told_of(monkeypatch):
+    monkeypatch.setattr(_learning, "MOST_SAMPLES", 2)
+    message = (
+        r"NodeGPRegressor: the likelihood still changes with the lengthscale at Diffusion\(sigma=1\..*\), "
+        r"where the search ends\. Either the data do not say how wide the kernel is, or start from there\."
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        model = fitted(wk.Diffusion(0.3))
+    assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
+    assert model.kernel_.sigma == pytest.approx(1.2)
+
+
+def test_a_kernel_too_wide_to_learn_f_term_by_term_is_refused():
+    message = (
+        r"NodeGPRegressor: kernel must be one whose f is largest in its first 32 terms where f itself is "
+        r"learned, got Diffusion\(sigma=30\.0\)\. Start from a narrower kernel, or use learn=None\."
+    )
+    with pytest.raises(ValueError, match=message):
+        fitted(wk.Diffusion(30.0), learn=FREE)
+
+
+def test_noise_alone_needs_no_width():
+    """The signal of white noise is noise: its share is not the prior's beyond the node itself."""
+    model = fitted(wk.Diffusion(2.0), values=WHITE)
+    far = model.predict(np.setdiff1d(np.arange(N), KNOWN))
+    assert np.abs(far - WHITE[KNOWN].mean()).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    "kernel", [wk.PowerSeries([1.0, 1.0, 0.25]), wk.PStepRandomWalk(2), wk.Diffusion() + wk.Matern()]
+)
+def test_kernels_without_a_lengthscale_learn_the_rest(kernel):
+    model = fitted(kernel, values=ROUGH)
+    assert model.kernel_ == kernel
+    assert model._parameters.learn == ("amplitude", "noise")
+    assert model.amplitude_ != 1.0
+    assert model.noise_ != 0.1
+
+
+def test_a_free_f_is_at_least_as_likely_as_the_kernel_it_starts_from():
+    kernel = fitted(wk.PStepRandomWalk(4), values=ROUGH)
+    start = {"amplitude": kernel.amplitude_, "noise": kernel.noise_}
+    free = fitted(wk.PStepRandomWalk(4), values=ROUGH, learn=FREE, **start)
+    assert free.modulation_.size == 3
+    assert free.log_marginal_likelihood_value_ > kernel.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize("sigma", [0.5, 11.0])
+def test_a_free_f_has_so_many_terms_as_a_kernel_of_twice_the_width(sigma):
+    start = free_modulation("test", Hyperparameters(wk.Diffusion(sigma), 2.5, 0.1))
+    f = wk.Diffusion(2 * sigma).modulation(MOST_FREE)
+    assert np.array_equal(start.modulation, 2.5 * wk.Diffusion(sigma).modulation(start.n_terms))
+    assert start.amplitude == 1.0
+    assert (f[start.n_terms :] <= 1e-2 * f.max()).all()
+    assert f[start.n_terms - 1] > 1e-2 * f.max()
+
+
+def test_of_many_nodes_some_decide(monkeypatch):
+    monkeypatch.setattr(_learning, "MOST_LEARNED_FROM", 50)
+    model = fitted(random_state=3)
+    assert model.n_learned_from_ == 50
+    X = np.sort(KNOWN)
+    some = X[some_positions(KNOWN.size, 3, 50)]
+    truth = Kriging(model, some, SMOOTH[some])
+    assert model.log_marginal_likelihood_value_ == pytest.approx(truth.log_likelihood(), rel=1e-8)
+    every = Kriging(model, KNOWN, SMOOTH[KNOWN])
+    assert np.allclose(model.predict(np.arange(N)), every.posterior(np.arange(N))[0], atol=1e-8)
+    assert model.log_marginal_likelihood() == pytest.approx(every.log_likelihood(), rel=1e-8)
+    other = fitted(random_state=4)
+    assert not np.array_equal(some_positions(80, 3, 50), some_positions(80, 4, 50))
+    assert other.noise_ != model.noise_
+
+
+def test_some_positions_are_distinct_and_ascending():
+    assert np.array_equal(some_positions(7, 0, 7), np.arange(7))
+    some = some_positions(1000, 5, 100)
+    assert some.size == np.unique(some).size == 100
+    assert (np.diff(some) > 0).all()
+    assert some.max() > 900
+
+
+def test_a_few_nodes_choose_the_start(monkeypatch):
+    whole = fitted()
+    monkeypatch.setattr(_learning, "MOST_TRIED", 20)
+    few = fitted()
+    assert few.log_marginal_likelihood_value_ == pytest.approx(whole.log_marginal_likelihood_value_, abs=1e-3)
+
+
+@pytest.mark.parametrize("sigma", [4.0, 0.5])
+def test_walks_are_drawn_once_per_sample(monkeypatch, sigma):
+    calls, walk = [], WalkKind.walk
+
+    def counted(self, ids):
+        calls.append((self.sampler, tuple(ids)))
+        return walk(self, ids)
+
+    monkeypatch.setattr(WalkKind, "walk", counted)
+    WALK_CACHE.clear()
+    model = fitted(wk.Diffusion(sigma))
+    samplers = {id(sampler) for sampler, _ in calls}
+    assert model.n_evaluations_ > 2 * len(calls)
+    assert len(calls) == len(samplers)
+    assert len(samplers) == 1 if sigma == 4.0 else 1 < len(samplers) <= 5
+    assert all(sorted(ids) == sorted(KNOWN) for _, ids in calls)
+    model.predict(KNOWN, return_std=True)
+    assert len(calls) == len(samplers)
+    WALK_CACHE.clear()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_do_not_matter(scale):
+    unit, other = (fitted(values=SMOOTH * s) for s in (1.0, scale))
+    assert other.kernel_.sigma == pytest.approx(unit.kernel_.sigma, rel=1e-2)
+    assert other.noise_ == pytest.approx(scale * unit.noise_, rel=1e-2)
+    assert other.amplitude_ == pytest.approx(scale * unit.amplitude_, rel=2e-2)
+    assert np.allclose(other.predict([0, 5]), scale * unit.predict([0, 5]), rtol=1e-2)
+
+
+@pytest.mark.parametrize(("X", "y"), [([3], [2.0]), ([3, 3], [1.0, 2.0]), ([3, 9, 40], [2.0, 2.0, 2.0])])
+def test_a_few_observations_are_enough_for_an_answer(X, y):
+    model = wk.NodeGPRegressor(GRID, wk.Diffusion(1.0), n_walks=16).fit(X, y)
+    mean, std = model.predict(np.arange(N), return_std=True)
+    assert np.allclose(mean, np.mean(y), atol=1e-6)
+    assert np.isfinite(std).all()

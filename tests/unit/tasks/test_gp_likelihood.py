@@ -1,0 +1,134 @@
+"""The likelihood and its gradient against full matrices and finite differences."""
+
+import numpy as np
+import pytest
+
+import graphs
+import walkernel as wk
+from walkernel.tasks._gp_classifier import dirichlet_observations
+from walkernel.tasks._learning import features_of
+from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
+from walkernel.tasks._observations import Observations
+from walkernel.tasks._prior import free_modulation
+from walkernel.tasks._walk_cache import WalkKind
+
+RNG = np.random.default_rng(8)
+IDS = np.arange(0, 30, 2)
+PLACE = np.concatenate([np.arange(15), np.arange(6), [3, 3, 4]])
+KERNELS = {
+    "Diffusion": wk.Diffusion(1.7),
+    "RegularizedLaplacian": wk.RegularizedLaplacian(1.5, 0.8),
+    "Matern": wk.Matern(0.7, 1.9),
+    "multiple": 2.5 * wk.Diffusion(1.2),
+    "scaled": wk.Matern(1.5, 1.1).scaled(0.8),
+    "scaled multiple": (0.3 * wk.RegularizedLaplacian(2, 1.3)).scaled(-0.6),
+    "adjacency": wk.Diffusion(0.5, matrix="adjacency"),
+    "combinatorial": wk.RegularizedLaplacian(1, 2.0, matrix="combinatorial"),
+}
+ALL = ("lengthscale", "amplitude", "noise")
+
+
+def observations(*, repeated=False, known=False, q=1):
+    place = PLACE if repeated else np.arange(IDS.size)
+    columns = np.column_stack([np.ones(place.size), RNG.normal(size=(IDS.size, 3))[place]])[:, :q]
+    variances = RNG.exponential(size=place.size) * (np.arange(place.size) % 3 > 0) if known else 0 * place
+    sides = np.column_stack([RNG.normal(size=place.size) + place / 5, columns])
+    return Observations(IDS, place, sides, np.asarray(variances, dtype=float))
+
+
+def classes(n_classes=3):
+    labels = RNG.integers(n_classes, size=IDS.size + 5)
+    counts = np.zeros((IDS.size, n_classes))
+    np.add.at(counts, (np.append(np.arange(IDS.size), np.arange(5)), labels), 1.0)
+    return dirichlet_observations(IDS, counts, 0.01)
+
+
+DATA = {
+    "plain": [observations()],
+    "repeated": [observations(repeated=True)],
+    "known noise": [observations(known=True)],
+    "covariates": [observations(q=4)],
+    "zero mean": [observations(q=0)],
+    "all": [observations(repeated=True, known=True, q=3)],
+    "several": [observations(repeated=True, known=True, q=2), observations(q=1), observations(q=0)],
+    "classes": classes(),
+}
+
+
+def walks(kernel):
+    sampler = wk.IndependentWalks(0.2)
+    return features_of(WalkKind(graphs.unweighted(), 32, sampler, 3, 0, kernel.matrix, False), IDS)
+
+
+def density(hyper, features, one):
+    """log p(y) of all observations by their full covariance."""
+    own = hyper.amplitude * features.toarray()[one.place]
+    Sigma = own @ own.T + np.diag(one.variances + hyper.noise**2)
+    y, H = one.sides[:, 0], one.sides[:, 1:]
+    inverse = np.linalg.inv(Sigma)
+    A = H.T @ inverse @ H
+    Q = inverse - inverse @ H @ np.linalg.inv(A) @ H.T @ inverse
+    volume = np.linalg.slogdet(Sigma)[1] + np.linalg.slogdet(A)[1]
+    return -0.5 * (y @ Q @ y + volume + (y.size - H.shape[1]) * np.log(2 * np.pi))
+
+
+def differences(function, theta, step=1e-5):
+    """Central differences of a function of θ."""
+    return np.array(
+        [(function(theta + e) - function(theta - e)) / (2 * step) for e in step * np.eye(theta.size)]
+    )
+
+
+def checked(kernel, learn, data, noise=0.3):
+    """Compare value and gradient at the start."""
+    start = Hyperparameters(kernel, 1.3, noise)
+    start = free_modulation("test", start) if "modulation" in learn else start
+    parameters, features = Parameters(learn, start), walks(kernel)
+    theta = parameters.theta(start) + 0.05
+    value, gradient = likelihood_at(theta, parameters, features, data)
+    hyper = parameters.hyperparameters(theta)
+    expected = sum(density(hyper, features(hyper.weighing), one) for one in data)
+    assert value == pytest.approx(expected, rel=1e-9)
+    found = differences(lambda at: likelihood_at(at, parameters, features, data)[0], theta)
+    assert gradient.shape == theta.shape
+    assert np.abs(gradient).min() > 1e-3
+    assert np.allclose(gradient, found, rtol=1e-5, atol=1e-7 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gradient_is_the_slope_of_the_likelihood(name, data):
+    checked(KERNELS[name], ALL, DATA[data], 0.1 if data == "classes" else 0.3)
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("learn", [("modulation", "noise"), ("noise", "modulation"), ("modulation",)])
+def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data):
+    checked(KERNELS["Diffusion"], learn, DATA[data])
+
+
+@pytest.mark.parametrize(
+    "learn", [("noise",), ("amplitude", "lengthscale"), ("noise", "lengthscale"), ALL[::-1]]
+)
+def test_any_of_them_in_any_order(learn):
+    checked(KERNELS["Matern"], learn, DATA["all"])
+
+
+def test_classes_have_no_noise_but_their_own():
+    checked(KERNELS["Diffusion"], ("lengthscale", "amplitude"), DATA["classes"], noise=0.0)
+
+
+def test_nothing_to_learn_has_no_gradient():
+    parameters = Parameters((), Hyperparameters(wk.Diffusion(1.7), 1.0, 0.5))
+    value, gradient = likelihood_at(np.empty(0), parameters, walks(wk.Diffusion()), DATA["plain"])
+    assert np.isfinite(value)
+    assert gradient.shape == (0,)
+
+
+def test_merged_observations_say_the_same_of_part_of_the_nodes():
+    whole, chosen = DATA["all"][0], np.array([0, 3, 4, 11])
+    part = whole.of_nodes(chosen)
+    kept = np.isin(whole.place, chosen)
+    assert np.array_equal(part.ids[part.place], whole.ids[whole.place[kept]])
+    assert np.array_equal(part.sides, whole.sides[kept])
+    assert np.array_equal(part.variances, whole.variances[kept])
