@@ -93,11 +93,13 @@ def test_only_what_is_named_changes(learn):
 
 
 def test_a_start_far_too_narrow_moves_to_wider_walks():
-    """σ = 0.5 and walks for at most σ = 1 know nothing of σ = 4."""
+    """σ = 0.5 and walks for at most σ = 0.75 know nothing of σ = 4."""
     near, far = (fitted(wk.Diffusion(sigma)) for sigma in (4.0, 0.5))
     assert far.kernel_.sigma > 2
     assert far.log_marginal_likelihood_value_ == pytest.approx(near.log_marginal_likelihood_value_, abs=0.5)
     assert far.kernel_.sigma == pytest.approx(near.kernel_.sigma, rel=0.1)
+    narrow = wk.choose_sampler(near.graph, wk.Diffusion(0.75), n_walks=64)
+    assert far.sampler_.longest > 2 * narrow.longest
 
 
 @pytest.mark.parametrize("sigma", [30.0, 0.3])
@@ -153,7 +155,7 @@ def test_a_search_that_does_not_end_is_told_of(monkeypatch):
         "search ends. Either the data do not say how wide the kernel is, or start from there."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
-    assert 0.3 < model.kernel_.sigma < 3
+    assert model.kernel_.sigma == pytest.approx(0.3 * 1.5 * 2 * 1.5)
 
 
 def test_a_kernel_too_wide_to_learn_f_term_by_term_is_refused():
