@@ -27,7 +27,7 @@ from walkernel._checks import Described, real_number, refuse, shown
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Array, Prior, factorized, make_system
-from walkernel.tasks._learning import Learned, learn_hyperparameters, served_kernels, some_positions
+from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Observations
@@ -149,7 +149,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         if learn:
             learned = learn_hyperparameters(owner, kind_for, data, start, learn)
         else:
-            learned = Learned(start, kind_for(served_kernels(self.kernel, ())), np.nan, 0, 0)
+            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0)
         hyper, kind = learned.hyper, learned.kind
         prior = Prior(WALK_CACHE.features(kind, hyper.weighing, ids), hyper.amplitude)
         system = partial(make_system, **options)

@@ -26,7 +26,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.products import multiply
 from walkernel.tasks._covariances import MOST_FACTORIZED, Prior, make_system
-from walkernel.tasks._learning import Learned, learn_hyperparameters, served_kernels
+from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Observations
@@ -166,7 +166,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         if learn:
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
-            learned = Learned(start, kind_for(served_kernels(self.kernel, ())), np.nan, 0, 0)
+            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0)
         self._condition(learned, observed, columns, options)
         self._parameters = Parameters(learn, learned.hyper)
         return self

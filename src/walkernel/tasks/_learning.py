@@ -1,9 +1,9 @@
 """Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
 
-Walks are drawn for lengthscales up to 1.5 times that of the start. Where the likelihood still grows at the
-end of that range, or is largest far below it, the search goes on with walks that suit it, so that no walk is
-stretched to a kernel that it hardly reaches; the hyper-parameters that are returned come from the last sample
-alone.
+Walks are drawn for lengthscales up to 1.5 times that of the start, as far as the series converges. Where the
+likelihood still grows at the end of that range, or is largest far below it, the search goes on with walks
+that suit it, so that no walk is stretched to a kernel that it hardly reaches; the hyper-parameters that are
+returned come from the last sample alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from walkernel.convergence import spectral_radius
+from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Array, Prior
 from walkernel.tasks._likelihood import FeaturesOf, Hyperparameters, Parameters, likelihood_at, log_likelihood
@@ -33,6 +35,8 @@ NARROWER, WIDER = 1 / 8, 1.5
 LEAP = 2.0
 """How far the next range begins beyond this one, as a factor, where the best start is at its end."""
 FAR_BELOW = 1 / 4
+CONVERGENCE = 1.05
+"""How many times the spectral radius the radius of convergence of what is tried is at least."""
 MOST_SAMPLES = 8
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
@@ -50,31 +54,49 @@ class Learned(NamedTuple):
     n_nodes: int
 
 
-def served_kernels(kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
+def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
     """Return the kernels that one walk sample must suit: a range of them if the lengthscale varies."""
     if kernel.lengthscale is None or not {"lengthscale", "modulation"} & set(learn):
         return (kernel,)
-    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in (NARROWER, 1.0, WIDER))
+    factors = (NARROWER, 1.0, converging(graph, kernel, WIDER))
+    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in factors)
+
+
+def converging(graph: Graph, kernel: Kernel, factor: float) -> float:
+    """Return a factor of the lengthscale, or one half way to where the kernel's series nearly diverges."""
+    least = CONVERGENCE * spectral_radius(graph, kernel.matrix)
+
+    def converges(factor: float) -> bool:
+        return least < kernel.with_lengthscale(kernel.lengthscale * factor).radius  # type: ignore[operator]
+
+    if converges(factor):
+        return factor
+    low, high = 1.0, factor
+    for _ in range(20):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if converges(middle) else (low, middle)
+    return math.sqrt(low)
 
 
 def learn_hyperparameters(
     owner: str,
-    kind_for: Callable[[tuple[Kernel, ...]], WalkKind],
+    kind_for: Callable[[Kernel, tuple[str, ...]], WalkKind],
     data: Sequence[Observations],
     start: Hyperparameters,
     learn: tuple[str, ...],
 ) -> Learned:
     """Return the hyper-parameters of the largest marginal likelihood of sets of observations.
 
-    All sets are of the same nodes. ``kind_for`` gives the walks that suit some kernels.
+    All sets are of the same nodes. ``kind_for`` gives the walks for a start and what is learned.
     """
     n_evaluations = 0
     for _ in range(MOST_SAMPLES):
-        kind = kind_for(served_kernels(start.kernel, learn))
+        kind = kind_for(start.kernel, learn)
         search = _Search(kind, data, start, learn)
         hyper = search.parameters.start
         if search.starts_at_the_end:
-            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(LEAP * hyper.lengthscale))
+            leap = converging(kind.graph, hyper.kernel, LEAP)
+            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(leap * hyper.lengthscale))
             continue
         found = search.maximize()
         n_evaluations += found.nfev
@@ -83,14 +105,14 @@ def learn_hyperparameters(
             break
         start = hyper
     else:
+        found = search.maximize()
+        n_evaluations += found.nfev
+        hyper = search.parameters.hyperparameters(found.x)
         warnings.warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
             "search ends. Either the data do not say how wide the kernel is, or start from there.",
             stacklevel=3,
         )
-        found = search.maximize()
-        n_evaluations += found.nfev
-        hyper = search.parameters.hyperparameters(found.x)
     return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
 
 
@@ -106,7 +128,8 @@ class _Search:
         self._tried_features_of = features_of(kind, self._tried[0].ids)
         spread = math.sqrt(np.mean([observed.sides[:, 0].var() for observed in self.data]))
         self._spread = spread or 1.0
-        self._widest = WIDER * start.lengthscale
+        wider = converging(kind.graph, start.kernel, WIDER) if "lengthscale" in learn else math.nan
+        self._widest = wider * start.lengthscale
         starts = [start, *self._starts(start, learn)]
         self.parameters = Parameters(learn, max(starts, key=self._worth))
         self._bounds = self._bounds_around(start)
@@ -123,7 +146,7 @@ class _Search:
         """Give lengthscales over the range, each with amplitude and noise that the spread of y suggests."""
         kernels = [start.kernel]
         if "lengthscale" in learn:
-            scales = start.lengthscale * np.geomspace(NARROWER, WIDER, 5)
+            scales = np.geomspace(NARROWER * start.lengthscale, self._widest, 5)
             kernels = [start.kernel.with_lengthscale(scale) for scale in scales]
         for kernel in kernels:
             hyper = replace(start, kernel=kernel)
@@ -154,7 +177,7 @@ class _Search:
                 continue
             if name == "lengthscale":
                 center = math.log(start.lengthscale)
-                bounds[place] = center + math.log(NARROWER), center + math.log(WIDER)
+                bounds[place] = center + math.log(NARROWER), math.log(self._widest)
             elif name == "noise":
                 lowest, largest = math.log(1e-3 * self._spread), math.log(1e2 * self._spread)
                 bounds[place] = min(lowest, theta[place]), max(largest, theta[place])

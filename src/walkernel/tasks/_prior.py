@@ -15,6 +15,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_sampler
 from walkernel.tasks._covariances import SOLVERS, Array
+from walkernel.tasks._learning import served_kernels
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._walk_cache import WalkKind
@@ -50,15 +51,15 @@ def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
 
 def walks_for(
     owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None, random_state: Any
-) -> Callable[[tuple[Kernel, ...]], WalkKind]:
-    """Check what priors are made of; return what chooses walks for some kernels."""
+) -> Callable[[Kernel, tuple[str, ...]], WalkKind]:
+    """Check what priors are made of; return what chooses walks for a kernel and what is learned of it."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     check_covariance(owner, graph, kernel)
     checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
 
-    def kind_for(kernels: tuple[Kernel, ...]) -> WalkKind:
-        chosen = sampler or choose_sampler(graph, *kernels, n_walks=n_walks)
+    def kind_for(start: Kernel, learn: tuple[str, ...]) -> WalkKind:
+        chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
         return WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)
 
     return kind_for

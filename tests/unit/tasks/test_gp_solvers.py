@@ -67,7 +67,7 @@ def test_gradients_that_do_not_arrive_are_an_error(make):
     name = "NodeGPRegressor" if make is regressor else "NodeGPClassifier"
     message = (
         rf"{name}: conjugate gradients did not reach tol=1e-10 in max_iter=2 steps \(they reached .*\)\. "
-        r"Use more steps, a larger tol, a narrower kernel, or more noise"
+        r"Use more steps, a larger tol, a narrower kernel, or more noise \(a larger alpha\)\."
     )
     with pytest.raises(RuntimeError, match=message):
         make("cg", max_iter=2)
