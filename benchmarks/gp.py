@@ -30,7 +30,7 @@ from gp_data import (
     splits,
     user_country,
 )
-from gp_exact import Floats, Ids, exact_gp_regression
+from gp_exact import Floats, Ids, exact_gp_classification, exact_gp_regression
 from gp_rivals import (
     CLASSIFICATION,
     REGRESSION,
@@ -146,6 +146,7 @@ def data_row(method: Callable[..., Any], task: Task, n_splits: int) -> list[str]
     except NotInstalledError:
         return [method.__name__, "not installed", "", "", ""]
     mean, error = results.mean(axis=0), results.std(axis=0, ddof=1) / np.sqrt(n_splits)
+    print(task.name, method.__name__, mean, error, flush=True)
     cells = [f"{m:.4f} ± {e:.4f}" for m, e in zip(mean[:2], error[:2], strict=True)]
     return [method.__name__, *cells, f"{mean[2]:.1f}", str(n_splits)]
 
@@ -157,7 +158,7 @@ def data(quick: bool) -> str:
         own, others = (walk_gp, REGRESSION)
         if task.is_classification:
             own, others = walk_gp_classes, CLASSIFICATION
-        slow = (fast_graph_gp, fast_graph_gp_classes)
+        slow = (fast_graph_gp, fast_graph_gp_classes, exact_gp_classification)
         rows = [
             data_row(method, task, slow_splits if method in slow else n_splits) for method in (own, *others)
         ]
