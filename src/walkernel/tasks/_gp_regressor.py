@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from walkernel._checks import (
     Described,
     fits_in_memory,
     flag,
+    progress_callback,
     real_array,
     real_number,
     refuse,
@@ -270,7 +272,13 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         return (mean, np.sqrt(variance + extra)) if return_std else mean
 
     def sample_y(
-        self, X: Any = None, n_samples: int = 1, random_state: Any = None, *, include_noise: bool = False
+        self,
+        X: Any = None,
+        n_samples: int = 1,
+        random_state: Any = None,
+        *,
+        include_noise: bool = False,
+        progress: Callable[[int, int], object] | None = None,
     ) -> NDArray[np.float64]:
         """Draw functions from the posterior by pathwise conditioning: one system for any number of nodes.
 
@@ -283,15 +291,26 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             Seed of the draws; None is 0. The same seed gives the same functions for any X.
         include_noise : bool
             Draw observations in place of g + h·β.
+        progress : callable, optional
+            Called with (nodes done, nodes in all) after each block of nodes.
 
         Returns
         -------
         ndarray of float64, (n, n_samples)
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> club = wk.load_dataset("karate").graph
+        >>> model = wk.NodeGPRegressor(club, wk.Diffusion(1.0), learn=()).fit([0, 33], [1.0, -1.0])
+        >>> model.sample_y(n_samples=3).shape
+        (34, 3)
         """
         check_is_fitted(self, "_posterior")
         owner = type(self).__name__
         n_samples = whole_number(owner, "n_samples", n_samples, 1)
         flag(owner, "include_noise", include_noise)
+        report = progress_callback(owner, progress)
         rng = np.random.default_rng(check_random_seed(owner, random_state))
         graph = self._kind.graph
         ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
@@ -300,6 +319,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         threads = thread_count(owner, None)
         for part, rows in WALK_CACHE.blocks(self._kind, self._hyper.weighing, ids):
             drawn[part] += multiply(rows, weights, threads)
+            if report is not None:
+                report(part.stop, ids.size)
         return drawn + self.noise_ * rng.standard_normal(drawn.shape) if include_noise else drawn
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
