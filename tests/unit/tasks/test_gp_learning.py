@@ -111,6 +111,17 @@ def test_starts_far_off_on_either_side_find_the_same(sigma):
     assert far.log_marginal_likelihood_value_ == pytest.approx(near.log_marginal_likelihood_value_, abs=0.5)
 
 
+def test_what_is_found_far_below_the_start_gets_walks_of_its_own():
+    """A fifth of the start is within the range of its walks, which are much longer than they need be."""
+    sigma = 5.5 * fitted().kernel_.sigma
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wk.InfiniteVarianceWarning)
+        model = fitted(wk.Diffusion(sigma))
+    assert sigma / 8 < model.kernel_.sigma < sigma / 4
+    long = wk.choose_sampler(GRID, wk.Diffusion(sigma), n_walks=64)
+    assert model.sampler_.mean_steps < 0.3 * long.mean_steps
+
+
 @pytest.mark.parametrize("learn", [None, ("modulation", "noise")])
 @pytest.mark.parametrize("sigma", [0.25, 0.53])
 def test_no_kernel_is_tried_whose_series_diverges(sigma, learn):
