@@ -85,7 +85,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
     sharpness_ : float
         The factor of all processes that makes probabilities calibrated.
     log_marginal_likelihood_value_ : float
-        Sum over the classes, of the nodes learned from.
+        Sum over the classes, of the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
         Number of these nodes, and how often the likelihood was computed.
     sampler_ : Sampler
@@ -174,6 +174,12 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         counts = np.zeros((distinct.size, classes.size))
         np.add.at(counts, (place, codes), 1.0)
         return classes, distinct, counts
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of conjugate gradients of the longest solution so far; 0 for Cholesky factors."""
+        check_is_fitted(self, "_posteriors")
+        return max(posterior.system.n_iter for posterior in self._posteriors)
 
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""

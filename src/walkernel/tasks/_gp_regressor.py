@@ -43,6 +43,8 @@ from walkernel.tasks._prior import (
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
+LARGEST_LOG = 100.0
+
 
 class NodeGPRegressor(RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ).
@@ -94,7 +96,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     mean_coef_ : ndarray of float64, (q,)
         β: the constant first, if there is one.
     log_marginal_likelihood_value_ : float
-        log p(y) of the nodes learned from.
+        log p(y) of the nodes learned from; NaN if nothing is learned.
     n_learned_from_ : int
         Their number.
     n_evaluations_ : int
@@ -339,6 +341,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             if values.shape != parameters.theta(hyper).shape:
                 rule = f"one number for each of {', '.join(parameters.learn) or 'nothing'}"
                 refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
+            if np.abs(values).max(initial=0.0) > LARGEST_LOG:
+                refuse(owner, "theta", f"between -{LARGEST_LOG:g} and {LARGEST_LOG:g}", theta)
             hyper = parameters.hyperparameters(values)
         observed = self._posterior.observed
         if observed.ids.size > MOST_FACTORIZED:

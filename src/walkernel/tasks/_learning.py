@@ -16,13 +16,21 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Array, Prior
-from walkernel.tasks._likelihood import FeaturesOf, Hyperparameters, Parameters, likelihood_at, log_likelihood
+from walkernel.tasks._likelihood import (
+    FeaturesOf,
+    Hyperparameters,
+    Parameters,
+    Weighed,
+    likelihood_at,
+    log_likelihood,
+)
 from walkernel.tasks._observations import Observations
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 
@@ -40,6 +48,7 @@ CONVERGENCE = 1.05
 MOST_SAMPLES = 8
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
+STOPPING = {"ftol": 1e-8, "maxiter": 100}
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
 
@@ -196,7 +205,7 @@ class _Search:
             value, gradient = loss(theta)
             return scipy.optimize.OptimizeResult(x=theta, fun=value, jac=gradient, nfev=1)
         return scipy.optimize.minimize(
-            loss, theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options={"ftol": 1e-8}
+            loss, theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options=STOPPING
         )
 
     def is_open(self, found: scipy.optimize.OptimizeResult) -> bool:
@@ -209,8 +218,18 @@ class _Search:
 
 
 def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
-    """Return what makes features of some nodes, for any f, from the same walks."""
-    return lambda weighing: WALK_CACHE.features(kind, weighing, ids)
+    """Return what makes features of some nodes, for any f, from the same walks; those of units are kept."""
+    of_units: dict[int, scipy.sparse.csr_array] = {}
+
+    def features(weighing: Weighed) -> scipy.sparse.csr_array:
+        if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
+            return WALK_CACHE.features(kind, weighing, ids)
+        length = int(weighing.argmax())
+        if length not in of_units:
+            of_units[length] = WALK_CACHE.features(kind, weighing, ids)
+        return of_units[length]
+
+    return features
 
 
 def some_positions(n: int, seed: int, most: int = MOST_LEARNED_FROM) -> NDArray[np.int64]:

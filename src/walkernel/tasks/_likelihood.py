@@ -25,7 +25,8 @@ from walkernel.tasks._observations import Observations
 
 Weighing = Kernel | NDArray[np.float64]
 Lengths = NDArray[np.int64]
-FeaturesOf = Callable[[Weighing | Callable[[Lengths], Array]], scipy.sparse.csr_array]
+Weighed = Weighing | Callable[[Lengths], Array]
+FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
 LOG_2PI = math.log(2 * math.pi)

@@ -93,7 +93,7 @@ class Posterior:
         sides = np.column_stack([observed.sides[:, :1] - values, observed.sides[:, 1:]])
         merged = observed._replace(sides=sides).merged(self._noise)
         solved = self.system.solve(merged.sides[:, :n_samples])
-        outer = merged.sides[:, n_samples:].T @ solved + merged.scatter[n_samples:, :n_samples]
+        outer = merged.sides[:, n_samples:].T @ solved
         beta = np.asarray(np.linalg.solve(self._certainty, outer), dtype=np.float64)
         return amplitude * drawn + self._weights_of(solved - self._basis @ beta), beta
 
