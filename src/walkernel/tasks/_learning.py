@@ -45,6 +45,8 @@ LEAP = 2.0
 FAR_BELOW = 1 / 4
 CONVERGENCE = 1.05
 """How many times the spectral radius the radius of convergence of what is tried is at least."""
+LEAST_SHARE = 0.1
+"""f(1) / f(0) below which a kernel is as good as diagonal."""
 MOST_SAMPLES = 8
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
@@ -98,6 +100,8 @@ def learn_hyperparameters(
 
     All sets are of the same nodes. ``kind_for`` gives the walks for a start and what is learned.
     """
+    if "lengthscale" in learn:
+        start = replace(start, kernel=_that_leaves_its_node(start.kernel))
     n_evaluations = 0
     for _ in range(MOST_SAMPLES):
         kind = kind_for(start.kernel, learn)
@@ -110,7 +114,8 @@ def learn_hyperparameters(
         found = search.maximize()
         n_evaluations += found.nfev
         hyper = search.parameters.hyperparameters(found.x)
-        if not (search.is_open(found) or hyper.lengthscale < FAR_BELOW * start.lengthscale):
+        too_wide = hyper.lengthscale < FAR_BELOW * start.lengthscale and _leaves_its_node(hyper.kernel)
+        if not (search.is_open(found) or too_wide):
             break
         start = hyper
     else:
@@ -123,6 +128,21 @@ def learn_hyperparameters(
             stacklevel=3,
         )
     return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
+
+
+def _leaves_its_node(kernel: Kernel) -> bool:
+    """Tell whether f has a share beyond its node that a likelihood can see."""
+    f = np.abs(kernel.modulation(2))
+    return bool(f[1] > LEAST_SHARE * f[0])
+
+
+def _that_leaves_its_node(kernel: Kernel) -> Kernel:
+    """Return the kernel or a wider one: where K is nearly diagonal, the likelihood has no slope to climb."""
+    if kernel.matrix == "adjacency":
+        return kernel
+    while not _leaves_its_node(kernel):
+        kernel = kernel.with_lengthscale(2 * kernel.lengthscale)  # type: ignore[operator]
+    return kernel
 
 
 class _Search:

@@ -149,6 +149,14 @@ def test_a_wider_kernel_is_one_that_converges(factor):
     assert converging(GRID, kernel, factor) == pytest.approx(np.sqrt(limit / 0.53), rel=1e-3)
 
 
+def test_a_start_that_is_as_good_as_diagonal_is_widened():
+    """At σ = 0.05 the likelihood has no slope: a search that began there would end there."""
+    near, diagonal = (fitted(wk.Diffusion(sigma)) for sigma in (4.0, 0.05))
+    assert diagonal.kernel_.sigma == pytest.approx(near.kernel_.sigma, rel=0.1)
+    assert _learning._that_leaves_its_node(wk.Diffusion(1.0)) == wk.Diffusion(1.0)
+    assert _learning._that_leaves_its_node(wk.Matern(1.5, 1e-3)).kappa > 0.1
+
+
 def test_what_is_learned_on_the_way_is_not_kept():
     """The likelihood is that of the last walks, which are those of predictions."""
     model = fitted(wk.Diffusion(0.5))
