@@ -67,7 +67,25 @@ def check_cluster_blocks(output, data_is_absent):
     assert numbers(output, "k-means++ and 256 walks: error")[0] < 0.1
 
 
+def check_road_map(output, data_is_absent):
+    mean, constant = (numbers(output, f"error of {name}")[0] for name in ("the mean", "a constant"))
+    assert mean < 0.5 * constant
+    assert numbers(output, "in the intervals of 95 %")[0] > 0.93
+    assert output.startswith("town" if data_is_absent else "minnesota")
+
+
+def check_find_maximum(output, data_is_absent):
+    for name in ("Thompson sampling", "greedy search", "random search"):
+        first, *_, last = numbers(output, name)[:8:2]  # every other number is a standard error
+        assert first >= last >= 0
+    first, *_, last = numbers(output, "Thompson sampling")[:8:2]
+    assert last < 0.7 * first
+
+
+SMALLER = {"plot_find_maximum": ["--repeats", "2"]}
 CHECKS = {
+    "plot_road_map": check_road_map,
+    "plot_find_maximum": check_find_maximum,
     "plot_classify_papers": check_classify_papers,
     "plot_heat_on_mesh": check_heat_on_mesh,
     "plot_cluster_blocks": check_cluster_blocks,
@@ -81,13 +99,14 @@ def test_the_examples_are_found():
 @pytest.mark.parametrize("data", ["present", "absent"])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs_and_draws(example, data, tmp_path):
+    smaller = SMALLER.get(example.stem, [])
     if data == "present":
         folder = tmp_path / "new" / "pictures"
-        result = run(example, str(folder), cwd=tmp_path)
+        result = run(example, str(folder), *smaller, cwd=tmp_path)
     else:
         folder, empty = tmp_path, tmp_path / "empty"
         empty.mkdir()
-        result = run(example, cwd=folder, WALKERNEL_DATA=str(empty), WALKERNEL_CACHE=str(empty))
+        result = run(example, *smaller, cwd=folder, WALKERNEL_DATA=str(empty), WALKERNEL_CACHE=str(empty))
         assert not any(empty.iterdir())
     assert result.returncode == 0, result.stderr
     assert "Warning" not in result.stderr
