@@ -56,8 +56,7 @@ def thompson(nodes, values, previous, rng):
             (one.fit(nodes, values) for one in tried), key=lambda one: one.log_marginal_likelihood_value_
         )
     else:
-        known = {"kernel": previous.kernel_, "amplitude": previous.amplitude_, "noise": previous.noise_}
-        model = gaussian_process(**known, learn=()).fit(nodes, values)
+        model = previous.condition(nodes, values)
     return suggest(model, int(rng.integers(2**31))), model
 
 

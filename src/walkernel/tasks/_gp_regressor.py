@@ -25,7 +25,7 @@ from walkernel._checks import (
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.products import multiply
-from walkernel.tasks._covariances import MOST_FACTORIZED, Prior, make_system
+from walkernel.tasks._covariances import MOST_FACTORIZED, Covariance, Prior, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids, same_length, tags_of_nodes
@@ -40,7 +40,7 @@ from walkernel.tasks._prior import (
     mean_columns,
     walks_for,
 )
-from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
 LARGEST_LOG = 100.0
@@ -169,8 +169,31 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0)
-        self._condition(learned, observed, columns, options)
-        self._parameters = Parameters(learn, learned.hyper)
+        system = partial(make_system, **options)
+        self._set(learned, _posterior(observed, learned.hyper, learned.kind, system))
+        self._parameters, self._columns, self._system = Parameters(learn, learned.hyper), columns, system
+        return self
+
+    def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
+        """Replace the observations and keep the rest: hyper-parameters and walks are as they were learned.
+
+        Parameters
+        ----------
+        X, y, noise_std
+            As in ``fit``.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> club = wk.load_dataset("karate").graph
+        >>> model = wk.NodeGPRegressor(club, wk.Diffusion(1.0)).fit([0, 1, 32, 33], [1.0, 0.9, -1.1, -1.0])
+        >>> bool(model.condition([0, 33], [-1.0, 1.0]).predict([1])[0] < 0)
+        True
+        """
+        check_is_fitted(self, "_posterior")
+        observed = self._observations(type(self).__name__, X, y, noise_std, self._columns)
+        self._posterior = _posterior(observed, self._hyper, self._kind, self._system)
+        self.mean_coef_ = self._posterior.beta
         return self
 
     def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
@@ -198,22 +221,20 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         distinct, place = np.unique(ids, return_inverse=True)
         return Observations(distinct, place, np.column_stack([targets, columns[ids]]), known**2)
 
-    def _condition(
-        self, learned: Learned, observed: Observations, columns: NDArray[np.float64], options: dict[str, Any]
-    ) -> None:
-        """Set the posterior and the fitted attributes."""
+    def _set(self, learned: Learned, posterior: Posterior) -> None:
+        """Set the fitted attributes."""
         hyper, kind = learned.hyper, learned.kind
-        prior = Prior(WALK_CACHE.features(kind, hyper.weighing, observed.ids), hyper.amplitude)
-        self._posterior = Posterior(observed, prior, hyper.noise, partial(make_system, **options))
+        self._posterior: Posterior = posterior
+        self._kind: WalkKind = kind
+        self._hyper: Hyperparameters = hyper
         self.modulation_, self.kernel_ = hyper.modulation, hyper.kernel
         if hyper.modulation is not None:
             self.kernel_ = PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=kind.matrix)
         self.amplitude_, self.noise_ = hyper.amplitude, hyper.noise
-        self.mean_coef_ = self._posterior.beta
+        self.mean_coef_ = posterior.beta
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.sampler_, self.n_features_in_ = kind.sampler, 1
-        self._kind, self._hyper, self._columns = kind, hyper, columns
 
     @property
     def n_iter_(self) -> int:
@@ -235,7 +256,9 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         return_std, return_cov : bool
             Also return standard deviations, or the covariance matrix; not both.
         include_noise : bool
-            Of a new observation y in place of g + h·β: the noise is part of the variance.
+            Of a new observation y in place of g + h·β: the noise is part of the variance. What walks add to
+            the diagonal acts like noise and is part of it either way, so that intervals of y are calibrated
+            and those of g rather wide.
 
         Returns
         -------
@@ -351,3 +374,14 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, observed.ids), hyper.amplitude)
         return log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value
+
+
+def _posterior(
+    observed: Observations,
+    hyper: Hyperparameters,
+    kind: WalkKind,
+    system: Callable[[Prior, NDArray[np.float64]], Covariance],
+) -> Posterior:
+    """Walk from the observed nodes and condition on what was measured there."""
+    prior = Prior(WALK_CACHE.features(kind, hyper.weighing, observed.ids), hyper.amplitude)
+    return Posterior(observed, prior, hyper.noise, system)

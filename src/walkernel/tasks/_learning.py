@@ -19,6 +19,7 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._checks import InfiniteVarianceWarning
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -242,12 +243,14 @@ def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
     of_units: dict[int, scipy.sparse.csr_array] = {}
 
     def features(weighing: Weighed) -> scipy.sparse.csr_array:
-        if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
-            return WALK_CACHE.features(kind, weighing, ids)
-        length = int(weighing.argmax())
-        if length not in of_units:
-            of_units[length] = WALK_CACHE.features(kind, weighing, ids)
-        return of_units[length]
+        with warnings.catch_warnings():  # of widths that are only tried
+            warnings.simplefilter("ignore", InfiniteVarianceWarning)
+            if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
+                return WALK_CACHE.features(kind, weighing, ids)
+            length = int(weighing.argmax())
+            if length not in of_units:
+                of_units[length] = WALK_CACHE.features(kind, weighing, ids)
+            return of_units[length]
 
     return features
 

@@ -167,3 +167,31 @@ def test_more_nodes_than_a_factor_takes_have_no_exact_likelihood(monkeypatch):
     monkeypatch.setattr(_gp_regressor, "MOST_FACTORIZED", 10)
     with pytest.raises(ValueError, match=r"the number of observed nodes must be at most 10, got 15\. log"):
         model.log_marginal_likelihood()
+
+
+def test_conditioning_keeps_what_was_learned():
+    model = fitted(AGAIN, MANY, learn=None)
+    theta = np.log([model.kernel_.lengthscale, model.amplitude_, model.noise_])
+    other = fitted(
+        KNOWN,
+        VALUES[KNOWN],
+        kernel=model.kernel_,
+        amplitude=model.amplitude_,
+        noise=model.noise_,
+        sampler=model.sampler_,
+    )
+    value, evaluations = model.log_marginal_likelihood_value_, model.n_evaluations_
+    again = model.condition(KNOWN, VALUES[KNOWN])
+    assert again is model
+    assert np.array_equal(model.predict(range(30)), other.predict(range(30)))
+    assert np.array_equal(model.mean_coef_, other.mean_coef_)
+    assert (model.log_marginal_likelihood_value_, model.n_evaluations_) == (value, evaluations)
+    assert model.log_marginal_likelihood(theta) == pytest.approx(other.log_marginal_likelihood(), rel=1e-12)
+
+
+def test_conditioning_that_fails_leaves_the_model():
+    model = fitted(AGAIN, MANY)
+    before = model.predict(range(30))
+    with pytest.raises(ValueError, match="y must be of length"):
+        model.condition(KNOWN, VALUES[KNOWN][:-1])
+    assert np.array_equal(model.predict(range(30)), before)
