@@ -116,6 +116,10 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     (True, (60,))
     """
 
+    _posterior: Posterior
+    _kind: WalkKind
+    _hyper: Hyperparameters
+
     def __init__(
         self,
         graph: Graph,
@@ -224,9 +228,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     def _set(self, learned: Learned, posterior: Posterior) -> None:
         """Set the fitted attributes."""
         hyper, kind = learned.hyper, learned.kind
-        self._posterior: Posterior = posterior
-        self._kind: WalkKind = kind
-        self._hyper: Hyperparameters = hyper
+        self._posterior, self._kind, self._hyper = posterior, kind, hyper
         self.modulation_, self.kernel_ = hyper.modulation, hyper.kernel
         if hyper.modulation is not None:
             self.kernel_ = PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=kind.matrix)
