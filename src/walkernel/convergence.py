@@ -233,6 +233,7 @@ def matched_survival(*sizes: NDArray[np.float64], margin: float = MARGIN) -> NDA
 
 def _excess(sizes: NDArray[np.float64], survival: NDArray[np.float64]) -> float:
     """Return variance times steps under a law, relative to the matched one."""
+    sizes = sizes / sizes.max()
     weights = sizes * np.cumsum(sizes[::-1])[::-1]
 
     def cost(law: NDArray[np.float64]) -> float:

@@ -14,13 +14,10 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.products import multiply, multiply_transposed
-
-Array = NDArray[np.float64]
-
+from walkernel.tasks._observations import Array
 
 SOLVERS = ("auto", "cholesky", "cg")
 MOST_DENSE = 2**26
@@ -164,7 +161,12 @@ class Iterated:
         return multiply(self._features, inner, self._threads) + self._variances * V
 
     def solve(self, sides: Array) -> Array:
-        """Return S⁻¹ B, (n, c)."""
+        """Return S⁻¹ B, (n, c), in blocks of columns that fit into memory with Φᵀ of them."""
+        size = max(1, MOST_AT_ONCE // max(self._features.shape))
+        parts = [self._solve(sides[:, i : i + size]) for i in range(0, sides.shape[1], size)]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def _solve(self, sides: Array) -> Array:
         goal = self._tol * np.linalg.norm(sides, axis=0)
         solution = np.zeros_like(sides)
         left = np.flatnonzero(goal > 0)

@@ -26,11 +26,11 @@ from sklearn.utils.validation import check_is_fitted
 from walkernel._checks import Described, real_number, refuse, shown
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Array, Prior, factorized, make_system
+from walkernel.tasks._covariances import Prior, factorized, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
-from walkernel.tasks._observations import Observations
+from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import check_solver, learned_names, walks_for
 from walkernel.tasks._walk_cache import WALK_CACHE
@@ -149,7 +149,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         if learn:
             learned = learn_hyperparameters(owner, kind_for, data, start, learn)
         else:
-            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0)
+            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
         hyper, kind = learned.hyper, learned.kind
         prior = Prior(WALK_CACHE.features(kind, hyper.weighing, ids), hyper.amplitude)
         system = partial(make_system, **options)
@@ -247,11 +247,12 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
 def fitted_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
-    Of many nodes those decide that the hyper-parameters were learned from; one node has no others.
+    Of many nodes those decide that the hyper-parameters were learned from. Few labels say little about it:
+    its logarithm has a standard normal prior, and it is 1 where a class was seen at one node only.
     """
-    if len(counts) == 1:
-        return 1.0
     positions = some_positions(len(counts), seed)
+    if (np.count_nonzero(counts[positions], axis=0) < 2).any():
+        return 1.0
     if positions.size < len(counts):
         prior = posteriors[0].prior
         prior = Prior(prior.features[positions], prior.amplitude)
@@ -262,7 +263,8 @@ def fitted_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> f
 
     def loss(log_factor: float) -> float:
         probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))
-        return -float((counts[positions] * np.log(np.maximum(probabilities, 1e-300))).sum())
+        fit = float((counts[positions] * np.log(np.maximum(probabilities, 1e-300))).sum())
+        return log_factor**2 / 2 - fit
 
     found = scipy.optimize.minimize_scalar(
         loss, bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
@@ -275,11 +277,8 @@ def dirichlet_observations(ids: NDArray[np.int64], counts: Array, concentration:
     alpha = counts + concentration
     variances = np.log1p(1 / alpha)
     targets = np.log(alpha) - variances / 2
-    place, ones = np.arange(ids.size), np.ones(ids.size)
-    return [
-        Observations(ids, place, np.column_stack([targets[:, c], ones]), variances[:, c])
-        for c in range(counts.shape[1])
-    ]
+    ones = np.ones((ids.size, 1))
+    return [Observations.at(ids, targets[:, c], ones, variances[:, c]) for c in range(counts.shape[1])]
 
 
 def sharpened_softmax(mean: Array, variance: Array, factor: float) -> Array:

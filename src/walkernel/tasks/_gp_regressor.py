@@ -43,7 +43,8 @@ from walkernel.tasks._prior import (
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
-LARGEST_LOG = 100.0
+SMALLEST = 1e-100
+"""Amplitude and noise at least: their squares are numbers."""
 
 
 class NodeGPRegressor(RegressorMixin, BaseEstimator):
@@ -172,7 +173,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         if learn:
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
-            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0)
+            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_system, **options)
         self._set(learned, _posterior(observed, learned.hyper, learned.kind, system))
         self._parameters, self._columns, self._system = Parameters(learn, learned.hyper), columns, system
@@ -202,8 +203,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
 
     def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters as given."""
-        amplitude = real_number(owner, "amplitude", self.amplitude, above=0)
-        noise = real_number(owner, "noise", self.noise, above=0)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
+        noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
         start = Hyperparameters(self.kernel, amplitude, noise)
         return free_modulation(owner, start) if "modulation" in learn else start
 
@@ -222,8 +223,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             if known.shape != (ids.size,) or (known < 0).any():
                 refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
         check_rank(owner, columns[ids])
-        distinct, place = np.unique(ids, return_inverse=True)
-        return Observations(distinct, place, np.column_stack([targets, columns[ids]]), known**2)
+        return Observations.at(ids, targets, columns[ids], known**2)
 
     def _set(self, learned: Learned, posterior: Posterior) -> None:
         """Set the fitted attributes."""
@@ -366,9 +366,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             if values.shape != parameters.theta(hyper).shape:
                 rule = f"one number for each of {', '.join(parameters.learn) or 'nothing'}"
                 refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
-            if np.abs(values).max(initial=0.0) > LARGEST_LOG:
-                refuse(owner, "theta", f"between -{LARGEST_LOG:g} and {LARGEST_LOG:g}", theta)
-            hyper = parameters.hyperparameters(values)
+            hyper = self._hyperparameters_at(owner, values)
         observed = self._posterior.observed
         if observed.ids.size > MOST_FACTORIZED:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
@@ -376,6 +374,16 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, observed.ids), hyper.amplitude)
         return log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value
+
+    def _hyperparameters_at(self, owner: str, theta: NDArray[np.float64]) -> Hyperparameters:
+        """Return the hyper-parameters of a θ whose logarithms are of numbers that can be computed with."""
+        try:
+            hyper = self._parameters.hyperparameters(theta)
+        except OverflowError:
+            hyper = None
+        if hyper is None or min(hyper.amplitude, hyper.noise) < SMALLEST:
+            refuse(owner, "theta", "logarithms of numbers between 1e-100 and 1e100", theta)
+        return hyper
 
 
 def _posterior(

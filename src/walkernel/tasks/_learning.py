@@ -23,7 +23,7 @@ from walkernel._checks import InfiniteVarianceWarning
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Array, Prior
+from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     FeaturesOf,
     Hyperparameters,
@@ -32,7 +32,7 @@ from walkernel.tasks._likelihood import (
     likelihood_at,
     log_likelihood,
 )
-from walkernel.tasks._observations import Observations
+from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 
 MOST_LEARNED_FROM = 2000
@@ -43,11 +43,14 @@ NARROWER, WIDER = 1 / 8, 1.5
 """Lengthscales around that of the start, as factors, which one walk sample serves."""
 LEAP = 2.0
 """How far the next range begins beyond this one, as a factor, where the best start is at its end."""
+WORTH_A_LEAP = 1.01
 FAR_BELOW = 1 / 4
+"""A maximum so far below the range's center, as a factor, is sought again with shorter walks."""
 CONVERGENCE = 1.05
 """How many times the spectral radius the radius of convergence of what is tried is at least."""
 LEAST_SHARE = 0.1
 """f(1) / f(0) below which a kernel is as good as diagonal."""
+MOST_DOUBLINGS = 16
 MOST_SAMPLES = 8
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
@@ -64,6 +67,7 @@ class Learned(NamedTuple):
     log_likelihood: float
     n_evaluations: int
     n_nodes: int
+    n_free: int  # observations less columns of the mean
 
 
 def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
@@ -101,49 +105,64 @@ def learn_hyperparameters(
 
     All sets are of the same nodes. ``kind_for`` gives the walks for a start and what is learned.
     """
-    if "lengthscale" in learn:
-        start = replace(start, kernel=_that_leaves_its_node(start.kernel))
-    n_evaluations = 0
-    for _ in range(MOST_SAMPLES):
-        kind = kind_for(start.kernel, learn)
-        search = _Search(kind, data, start, learn)
-        hyper = search.parameters.start
-        if search.starts_at_the_end:
-            leap = converging(kind.graph, hyper.kernel, LEAP)
-            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(leap * hyper.lengthscale))
-            continue
-        found = search.maximize()
-        n_evaluations += found.nfev
-        hyper = search.parameters.hyperparameters(found.x)
-        too_wide = hyper.lengthscale < FAR_BELOW * start.lengthscale and _leaves_its_node(hyper.kernel)
-        if not (search.is_open(found) or too_wide):
-            break
-        start = hyper
-    else:
-        found = search.maximize()
-        n_evaluations += found.nfev
-        hyper = search.parameters.hyperparameters(found.x)
+    unit = math.sqrt(np.mean([observed.spread**2 for observed in data]))
+    learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], start.scaled(1 / unit), learn)
+    hyper = learned.hyper.scaled(unit)
+    kept = {name: getattr(start, name) for name in ("amplitude", "noise") if name not in learn}
+    if not ends:
         warnings.warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
             "search ends. Either the data do not say how wide the kernel is, or start from there.",
             stacklevel=3,
         )
-    return Learned(hyper, kind, -float(found.fun), n_evaluations, search.data[0].ids.size)
+    shift = learned.n_free * math.log(unit)
+    return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
+
+
+def _searched(
+    kind_for: Callable[[Kernel, tuple[str, ...]], WalkKind],
+    data: Sequence[Observations],
+    start: Hyperparameters,
+    learn: tuple[str, ...],
+) -> tuple[Learned, bool]:
+    """Return the maximum for y of unit spread, and whether the search came to an end."""
+    if "lengthscale" in learn:
+        start = replace(start, kernel=_that_leaves_its_node(start.kernel))
+    n_evaluations = 0
+    for sample in range(MOST_SAMPLES):
+        kind = kind_for(start.kernel, learn)
+        search = _Search(kind, data, start, learn)
+        hyper, last = search.parameters.start, sample == MOST_SAMPLES - 1
+        leap = converging(kind.graph, hyper.kernel, LEAP) if search.starts_at_the_end else 1.0
+        if leap > WORTH_A_LEAP and not last:
+            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(leap * hyper.lengthscale))
+            continue
+        found = search.maximize()
+        n_evaluations += found.nfev
+        hyper = search.parameters.hyperparameters(found.x)
+        too_narrow = search.is_open(found) and converging(kind.graph, hyper.kernel, WIDER) > WORTH_A_LEAP
+        too_wide = hyper.lengthscale < FAR_BELOW * start.lengthscale and _leaves_its_node(hyper.kernel)
+        if last or not (too_narrow or too_wide):
+            break
+        start = hyper
+    n_free = sum(observed.place.size - observed.offset.size for observed in search.data)
+    n_nodes = search.data[0].ids.size
+    learned = Learned(hyper, kind, -float(found.fun), n_evaluations, n_nodes, n_free)
+    return learned, not (search.is_open(found) or too_wide)
 
 
 def _leaves_its_node(kernel: Kernel) -> bool:
     """Tell whether f has a share beyond its node that a likelihood can see."""
     f = np.abs(kernel.modulation(2))
-    return bool(f[1] > LEAST_SHARE * f[0])
+    return bool(f[1] > LEAST_SHARE * f[0] or f[0] == 0)
 
 
 def _that_leaves_its_node(kernel: Kernel) -> Kernel:
     """Return the kernel or a wider one: where K is nearly diagonal, the likelihood has no slope to climb."""
-    if kernel.matrix == "adjacency":
+    if kernel.matrix == "adjacency" or kernel.lengthscale is None:
         return kernel
-    while not _leaves_its_node(kernel):
-        kernel = kernel.with_lengthscale(2 * kernel.lengthscale)  # type: ignore[operator]
-    return kernel
+    wider = (kernel.with_lengthscale(kernel.lengthscale * 2.0**k) for k in range(MOST_DOUBLINGS))
+    return next((one for one in wider if _leaves_its_node(one)), kernel)
 
 
 class _Search:
@@ -156,8 +175,6 @@ class _Search:
         self.features_of = features_of(kind, self.data[0].ids)
         self._tried = some_nodes(data, kind.seed, MOST_TRIED)
         self._tried_features_of = features_of(kind, self._tried[0].ids)
-        spread = math.sqrt(np.mean([observed.sides[:, 0].var() for observed in self.data]))
-        self._spread = spread or 1.0
         wider = converging(kind.graph, start.kernel, WIDER) if "lengthscale" in learn else math.nan
         self._widest = wider * start.lengthscale
         starts = [start, *self._starts(start, learn)]
@@ -173,7 +190,7 @@ class _Search:
         return hyper.lengthscale > 0.999 * self._widest
 
     def _starts(self, start: Hyperparameters, learn: tuple[str, ...]) -> Iterator[Hyperparameters]:
-        """Give lengthscales over the range, each with amplitude and noise that the spread of y suggests."""
+        """Give lengthscales over the range, each with amplitude and noise that share the spread of y, 1."""
         kernels = [start.kernel]
         if "lengthscale" in learn:
             scales = np.geomspace(NARROWER * start.lengthscale, self._widest, 5)
@@ -182,10 +199,13 @@ class _Search:
             hyper = replace(start, kernel=kernel)
             power = self._tried_features_of(hyper.weighing).power(2).sum() / self._tried[0].ids.size
             for share in SIGNAL_SHARES:
+                size = math.sqrt(share / (power or 1.0))
                 if "amplitude" in learn:
-                    hyper = replace(hyper, amplitude=self._spread * math.sqrt(share / power))
+                    hyper = replace(hyper, amplitude=size)
+                if start.modulation is not None:
+                    hyper = replace(hyper, modulation=size * start.modulation)
                 if "noise" in learn:
-                    hyper = replace(hyper, noise=self._spread * math.sqrt(1 - share))
+                    hyper = replace(hyper, noise=math.sqrt(1 - share))
                 yield hyper
 
     def _worth(self, hyper: Hyperparameters) -> float:
@@ -209,8 +229,7 @@ class _Search:
                 center = math.log(start.lengthscale)
                 bounds[place] = center + math.log(NARROWER), math.log(self._widest)
             elif name == "noise":
-                lowest, largest = math.log(1e-3 * self._spread), math.log(1e2 * self._spread)
-                bounds[place] = min(lowest, theta[place]), max(largest, theta[place])
+                bounds[place] = min(math.log(1e-3), theta[place]), max(math.log(1e2), theta[place])
             place += 1
         return bounds
 
@@ -230,12 +249,12 @@ class _Search:
         )
 
     def is_open(self, found: scipy.optimize.OptimizeResult) -> bool:
-        """Tell whether the likelihood still grows beyond the range of lengthscales."""
+        """Tell whether the likelihood still grows beyond the largest lengthscale."""
         if "lengthscale" not in self.parameters.learn:
             return False
         place = self.parameters.learn.index("lengthscale")
-        at_end = np.isclose(found.x[place], self._bounds[place], atol=1e-6)
-        return bool(at_end.any() and abs(found.jac[place]) > WORTH_A_SAMPLE)
+        at_end = np.isclose(found.x[place], self._bounds[place, 1], atol=1e-6)
+        return bool(at_end and abs(found.jac[place]) > WORTH_A_SAMPLE)
 
 
 def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:

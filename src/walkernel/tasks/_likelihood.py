@@ -20,8 +20,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Array, Factorized, Prior, gram
-from walkernel.tasks._observations import Observations
+from walkernel.tasks._covariances import Factorized, Prior, gram
+from walkernel.tasks._observations import Array, Observations
 
 Weighing = Kernel | NDArray[np.float64]
 Lengths = NDArray[np.int64]
@@ -45,6 +45,12 @@ class Hyperparameters:
     def weighing(self) -> Weighing:
         """What the walks are weighed by."""
         return self.kernel if self.modulation is None else self.modulation
+
+    def scaled(self, factor: float) -> Hyperparameters:
+        """Return the same for y in other units."""
+        if self.modulation is not None:
+            return replace(self, noise=self.noise * factor, modulation=self.modulation * factor)
+        return replace(self, noise=self.noise * factor, amplitude=self.amplitude * factor)
 
     @property
     def n_terms(self) -> int:

@@ -1,9 +1,10 @@
 """What was measured at nodes: y = g(node) + h·β + noise, where nodes may repeat.
 
-Observations of one node are merged without loss: with D the variances of the noise, the prior sees one
-observation P⁻¹Σ y/D of variance 1/P at each node, P = Σ 1/D, and what the others say about noise and β is in
-two constants. So no system is larger than the number of distinct nodes, and the n×n system of the prior is
-never larger than that of the features.
+What the columns h alone can say of y is taken out beforehand, so that a large offset costs no digits: with a
+flat prior on β it changes nothing but β. Observations of one node are merged without loss: with D the
+variances of the noise, the prior sees one observation P⁻¹Σ y/D of variance 1/P at each node, P = Σ 1/D, and
+what the others say about noise and β is in two constants. So no system is larger than the number of distinct
+nodes, which is at most the number of features: the n×n system is never the larger one of the two.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[np.float64]
+
 
 class Merged(NamedTuple):
     """One observation for each node, for one level of the noise."""
 
-    sides: NDArray[np.float64]  # (n, 1 + q): means of y and of the columns h
-    variances: NDArray[np.float64]  # (n,): 1/P
-    scatter: NDArray[np.float64]  # (1 + q, 1 + q): sums of products about the means, over D
+    sides: Array  # (n, 1 + q): means of y and of the columns h
+    variances: Array  # (n,): 1/P
+    scatter: Array  # (1 + q, 1 + q): sums of products about the means, over D
     log_volume: float  # Σ log D + Σ log P
 
 
@@ -28,8 +31,29 @@ class Observations(NamedTuple):
 
     ids: NDArray[np.int64]  # (n,): the distinct nodes
     place: NDArray[np.int64]  # (m,): which of them was observed
-    sides: NDArray[np.float64]  # (m, 1 + q): y, then the columns h of the mean function
-    variances: NDArray[np.float64]  # (m,): known variances, to which that of the noise is added
+    sides: Array  # (m, 1 + q): y − h·offset, then the columns h of the mean function
+    variances: Array  # (m,): known variances, to which that of the noise is added
+    offset: Array  # (q,): what was taken out of β
+
+    @classmethod
+    def at(cls, ids: NDArray[np.int64], y: Array, columns: Array, variances: Array) -> Observations:
+        """Return observations y of nodes that may repeat, without their least-squares fit on the columns."""
+        distinct, place = np.unique(ids, return_inverse=True)
+        offset = np.asarray(np.linalg.lstsq(columns, y)[0], dtype=np.float64)
+        return cls(distinct, place, np.column_stack([y - columns @ offset, columns]), variances, offset)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of what the columns leave of y; the size of y where that is rounding only."""
+        size = float(np.abs(self.sides[:, 1:] @ self.offset).max(initial=0.0))
+        spread = float(np.sqrt(np.mean(self.sides[:, 0] ** 2)))
+        return spread if spread > 1e-9 * size else size or 1.0
+
+    def scaled(self, unit: float) -> Observations:
+        """Return the same in other units of y."""
+        sides = self.sides.copy()
+        sides[:, 0] /= unit
+        return self._replace(sides=sides, variances=self.variances / unit**2, offset=self.offset / unit)
 
     def merged(self, noise: float) -> Merged:
         """Return one observation for each node."""
@@ -40,9 +64,7 @@ class Observations(NamedTuple):
         scatter = rest.T @ (precisions[:, None] * rest)
         return Merged(sides, 1 / totals, scatter, float(np.log(totals).sum() - np.log(precisions).sum()))
 
-    def noise_slope(
-        self, noise: float, solved: NDArray[np.float64], inverse_diagonal: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float]:
+    def noise_slope(self, noise: float, solved: Array, inverse_diagonal: Array) -> tuple[Array, float]:
         """Return Σ⁻¹[y h] of all observations, (m, 1 + q), and tr Σ⁻¹, from what the merged ones have.
 
         Parameters
@@ -64,9 +86,9 @@ class Observations(NamedTuple):
         """Return the observations of some of the nodes, given by their positions, in ascending order."""
         kept = np.isin(self.place, chosen)
         place = np.searchsorted(chosen, self.place[kept])
-        return Observations(self.ids[chosen], place, self.sides[kept], self.variances[kept])
+        return Observations(self.ids[chosen], place, self.sides[kept], self.variances[kept], self.offset)
 
-    def _summed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _summed(self, values: Array) -> Array:
         """Return sums over the observations of each node, (n,) or (n, columns)."""
         result = np.zeros((self.ids.size, *values.shape[1:]))
         np.add.at(result, self.place, values)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse
 
-from walkernel.tasks._covariances import Array, Covariance, Prior, factorized
-from walkernel.tasks._observations import Observations
+from walkernel.tasks._covariances import Covariance, Prior, factorized
+from walkernel.tasks._observations import Array, Observations
 
 
 class Posterior:
@@ -44,8 +44,9 @@ class Posterior:
         products = merged.sides.T @ solved + merged.scatter
         self._basis = solved[:, 1:]
         self._certainty = products[1:, 1:]
-        self.beta = np.linalg.solve(self._certainty, products[1:, 0])
-        self.dual = solved[:, 0] - self._basis @ self.beta
+        rest = np.linalg.solve(self._certainty, products[1:, 0])
+        self.beta = observed.offset + rest
+        self.dual = solved[:, 0] - self._basis @ rest
         self.weights = self._weights_of(self.dual)
 
     def _weights_of(self, dual: Array) -> Array:
@@ -75,10 +76,13 @@ class Posterior:
         With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
         """
         merged = self.observed.merged(self._noise)
+        level = merged.sides[:, 1:] @ self.observed.offset
         inverse = factorized(self.prior, merged.variances).inverse()
         fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)
         precisions = inverse.diagonal() - fixed
-        return merged.sides[:, 0] - self.dual / precisions, np.maximum(1 / precisions - merged.variances, 0.0)
+        return level + merged.sides[:, 0] - self.dual / precisions, np.maximum(
+            1 / precisions - merged.variances, 0.0
+        )
 
     def draw(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return weights, (n_nodes, n_samples), and β, (q, n_samples), of functions of the posterior.
@@ -95,7 +99,8 @@ class Posterior:
         solved = self.system.solve(merged.sides[:, :n_samples])
         outer = merged.sides[:, n_samples:].T @ solved
         beta = np.asarray(np.linalg.solve(self._certainty, outer), dtype=np.float64)
-        return amplitude * drawn + self._weights_of(solved - self._basis @ beta), beta
+        weights = amplitude * drawn + self._weights_of(solved - self._basis @ beta)
+        return weights, beta + observed.offset[:, None]
 
 
 def posterior_variances(

@@ -14,10 +14,11 @@ from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_sampler
-from walkernel.tasks._covariances import SOLVERS, Array
+from walkernel.tasks._covariances import SOLVERS
 from walkernel.tasks._learning import served_kernels
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
+from walkernel.tasks._observations import Array
 from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import Sampler
 

@@ -101,7 +101,7 @@ def test_the_sharpness_makes_left_out_labels_most_probable():
     mean, variance = left_out(model)
 
     def worth(factor):
-        return (counts * np.log(sharpened_softmax(mean, variance, factor))).sum()
+        return (counts * np.log(sharpened_softmax(mean, variance, factor))).sum() - np.log(factor) ** 2 / 2
 
     best = max(np.exp(np.linspace(-2, 3, 120)), key=worth)
     assert worth(model.sharpness_) == pytest.approx(worth(best), abs=1e-3)
@@ -171,3 +171,11 @@ def test_labels_of_one_node_only_are_an_answer():
     assert model.sharpness_ == 1.0
     assert np.isfinite(model.predict_proba(NODES)).all()
     assert model.predict([3]).tolist() == ["b"]
+
+
+def test_a_class_seen_at_one_node_only_says_nothing_about_the_sharpness():
+    """Left out, it is unknown: no factor makes it probable."""
+    club = wk.load_dataset("karate")
+    model = wk.NodeGPClassifier(club.graph, wk.Diffusion(2.0)).fit([0, 33], club.labels[[0, 33]])
+    assert model.sharpness_ == 1.0
+    assert model.score(range(34), club.labels) > 0.8

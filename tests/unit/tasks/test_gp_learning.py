@@ -127,7 +127,9 @@ def test_what_is_found_far_below_the_start_gets_walks_of_its_own():
 def test_no_kernel_is_tried_whose_series_diverges(sigma, learn):
     """(I + σ²L)⁻¹ of the adjacency matrix of a grid, of spectral radius near 4, diverges from σ = 0.57 on."""
     kernel = wk.RegularizedLaplacian(1, sigma, matrix="adjacency")
-    model = fitted(kernel, X=KNOWN[:30], learn=learn)
+    with warnings.catch_warnings():  # the likelihood grows up to where it diverges
+        warnings.filterwarnings("ignore", "NodeGPRegressor: the likelihood still changes")
+        model = fitted(kernel, X=KNOWN[:30], learn=learn)
     assert np.isfinite(model.predict(np.arange(N))).all()
     if learn is None:
         assert model.kernel_.sigma < 0.57
@@ -289,3 +291,54 @@ def test_a_few_observations_are_enough_for_an_answer(X, y):
     mean, std = model.predict(np.arange(N), return_std=True)
     assert np.allclose(mean, np.mean(y), atol=1e-6)
     assert np.isfinite(std).all()
+
+
+@pytest.mark.parametrize(
+    "kernel", [wk.Diffusion(60.0), wk.Matern(0.15, 1.0), wk.RegularizedLaplacian(0.2, 1.0)]
+)
+def test_kernels_that_underflow_or_never_leave_their_node_are_starts_too(kernel):
+    with warnings.catch_warnings():  # such kernels say little about their width
+        warnings.filterwarnings("ignore", "NodeGPRegressor: the likelihood still changes")
+        assert np.isfinite(fitted(kernel).predict(range(10))).all()
+    assert _learning._that_leaves_its_node(kernel) == kernel
+
+
+def test_a_kernel_that_is_nearly_a_multiple_of_the_identity_is_no_trouble():
+    assert np.isfinite(fitted(wk.Diffusion(2.0).scaled(0.001)).predict(range(10))).all()
+
+
+@pytest.mark.parametrize("learn", [None, ("modulation", "noise")])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_and_offsets_of_y_change_nothing_else(learn, unit):
+    """The offset is a hundred thousand times the spread."""
+    plain = fitted(wk.Diffusion(2.0), learn=learn)
+    other = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, learn=learn).fit(
+        KNOWN, unit * (SMOOTH[KNOWN] + 1e5)
+    )
+    mean, std = (part / unit for part in other.predict(range(20), return_std=True))
+    expected, spread = plain.predict(range(20), return_std=True)
+    assert np.allclose(mean - 1e5, expected, rtol=0, atol=2e-3)
+    assert np.allclose(std, spread, rtol=1e-2)
+    shift = (KNOWN.size - 1) * np.log(unit)
+    assert other.log_marginal_likelihood_value_ == pytest.approx(
+        plain.log_marginal_likelihood_value_ - shift, abs=1e-2
+    )
+
+
+def test_noise_is_measured_against_what_covariates_leave():
+    rng = np.random.default_rng(3)
+    covariate = rng.standard_normal(N)
+    small = 1e-4 * SMOOTH[KNOWN] + covariate[KNOWN]
+    model = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate).fit(KNOWN, small)
+    plain = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate).fit(
+        KNOWN, SMOOTH[KNOWN]
+    )
+    assert model.noise_ == pytest.approx(1e-4 * plain.noise_, rel=0.02)
+    assert model.amplitude_ == pytest.approx(1e-4 * plain.amplitude_, rel=0.02)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 1e7])
+def test_the_same_y_everywhere_is_predicted_everywhere(value):
+    model = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=16).fit(KNOWN, np.full(KNOWN.size, value))
+    assert np.allclose(model.predict(range(20)), value, rtol=1e-9, atol=1e-9)
+    assert np.isfinite(model.log_marginal_likelihood_value_)

@@ -33,7 +33,8 @@ def observations(*, repeated=False, known=False, q=1):
     columns = np.column_stack([np.ones(place.size), RNG.normal(size=(IDS.size, 3))[place]])[:, :q]
     variances = RNG.exponential(size=place.size) * (np.arange(place.size) % 3 > 0) if known else 0 * place
     sides = np.column_stack([RNG.normal(size=place.size) + place / 5, columns])
-    return Observations(IDS, place, sides, np.asarray(variances, dtype=float))
+    offset = np.zeros(sides.shape[1] - 1)
+    return Observations(IDS, place, sides, np.asarray(variances, dtype=float), offset)
 
 
 def classes(n_classes=3):
