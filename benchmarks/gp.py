@@ -1,6 +1,6 @@
 """Gaussian processes on nodes: calibration, real data beside rivals, and a million nodes.
 
-    WALKERNEL_DATA=FOLDER python benchmarks/gp.py [calibration] [data] [scale] [--quick] [--out FILE]
+    WALKERNEL_DATA=FOLDER python benchmarks/gp.py [calibration] [data | TASK …] [scale] [--quick] [--out FILE]
 
 Calibration: values drawn from the exact diffusion kernel and noise; how often intervals of 95 % hold a new
 observation, and the error of the mean against that of the dense Gaussian process with the exact kernel, whose
@@ -15,6 +15,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from walkernel.tasks import WALK_CACHE
 
 START = wk.Diffusion(2.0)
 """Where every search for a lengthscale begins."""
+TASKS = (page_traffic, road_signal, user_country)
 SAMPLERS = {"default": None, "paper's": wk.IndependentWalks(0.1)}
 Z95 = 1.96
 
@@ -56,6 +58,17 @@ def walk_gp(graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, see
     begin = time.perf_counter()
     model = wk.NodeGPRegressor(graph, START, random_state=seed).fit(train_ids, y_train)
     mean, std = model.predict(test_ids, return_std=True, include_noise=True)
+    return Prediction(mean, std, time.perf_counter() - begin)
+
+
+def walk_gp_free(
+    graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
+) -> Prediction:
+    """Predict by walks whose every f(length) is learned."""
+    WALK_CACHE.clear()
+    begin = time.perf_counter()
+    model = wk.NodeGPRegressor(graph, START, learn=("modulation", "noise"), random_state=seed)
+    mean, std = model.fit(train_ids, y_train).predict(test_ids, return_std=True, include_noise=True)
     return Prediction(mean, std, time.perf_counter() - begin)
 
 
@@ -151,16 +164,16 @@ def data_row(method: Callable[..., Any], task: Task, n_splits: int) -> list[str]
     return [method.__name__, *cells, f"{mean[2]:.1f}", str(n_splits)]
 
 
-def data(quick: bool) -> str:
+def data(quick: bool, tasks: tuple[Callable[[], Task], ...] = TASKS) -> str:
     parts = []
-    n_splits, slow_splits = (2, 2) if quick else (10, 3)
-    for task in (page_traffic(), road_signal(), user_country()):
-        own, others = (walk_gp, REGRESSION)
+    n_splits, slow_splits = (2, 2) if quick else (10, 2)
+    for task in (make() for make in tasks):
+        own, others = (walk_gp, walk_gp_free), REGRESSION
         if task.is_classification:
-            own, others = walk_gp_classes, CLASSIFICATION
+            own, others = (walk_gp_classes,), CLASSIFICATION
         slow = (fast_graph_gp, fast_graph_gp_classes, exact_gp_classification)
         rows = [
-            data_row(method, task, slow_splits if method in slow else n_splits) for method in (own, *others)
+            data_row(method, task, slow_splits if method in slow else n_splits) for method in (*own, *others)
         ]
         score = "accuracy" if task.is_classification else "RMSE"
         parts.append(table(f"{task.name}, standard errors", ["", score, "NLPD", "seconds", "splits"], rows))
@@ -197,7 +210,7 @@ def scale_row(graph: wk.Graph, n_observed: int, n_walks: int, sigma: float) -> t
     y = truth + 0.3 * rng.standard_normal(graph.n_nodes)
     WALK_CACHE.clear()
     times = [time.perf_counter()]
-    model = wk.NodeGPRegressor(graph, wk.Diffusion(6.0), n_walks=n_walks).fit(train, y[train])
+    model = wk.NodeGPRegressor(graph, START, n_walks=n_walks).fit(train, y[train])
     times.append(time.perf_counter())
     mean, std = model.predict(test, return_std=True, include_noise=True)
     times.append(time.perf_counter())
@@ -238,7 +251,8 @@ def scale(quick: bool) -> str:
     ]  # fmt: skip
     title = (
         f"Hyper-parameters, mean and std at as many other nodes, one draw at all nodes; {n_walks} walks, "
-        f"σ = {sigma:g}, noise .3 (goals at 10⁶ nodes, 10⁴ observed: 180 s, 6 GiB)"
+        f"σ = {sigma:g}, noise .3; hyper-parameters from 2000 of the nodes; GiB: peak of the process so far "
+        "(goals at 10⁶ nodes, 10⁴ observed: 180 s, 6 GiB)"
     )
     return table(title, header, [*rows, *more]) + (
         f"growth: seconds ~ observed^{exponent(observed, list(seconds)):.2f} on {road.n_nodes} nodes, "
@@ -246,17 +260,25 @@ def scale(quick: bool) -> str:
     )
 
 
-PARTS = {"calibration": calibration, "data": data, "scale": scale}
+PARTS = {
+    "calibration": calibration,
+    "data": data,
+    **{make.__name__: partial(data, tasks=(make,)) for make in TASKS},
+    "scale": scale,
+}
+ALL = ("calibration", "data", "scale")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all if none is named")
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="fewer draws and splits, smaller sizes")
     parser.add_argument("--out", type=Path, help="also write the tables to this file")
     options = parser.parse_args()
     text = [machine()]
-    for name in options.parts or PARTS:
+    for name in options.parts or ALL:
+        if name not in PARTS:
+            parser.error(f"{name} is no part: choose among {', '.join(PARTS)}")
         text.append(PARTS[name](options.quick))
         print(text[-1], flush=True)
     if options.out is not None:

@@ -54,6 +54,8 @@ MOST_DOUBLINGS = 16
 MOST_SAMPLES = 8
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
+MOST_BYTES = 2**32
+"""Walks of one sample that are kept beyond the limit of the cache."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
@@ -258,17 +260,24 @@ class _Search:
 
 
 def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
-    """Return what makes features of some nodes, for any f, from the same walks; those of units are kept."""
+    """Return what makes features of some nodes, for any f, from the same walks; those of units are kept.
+
+    Walks that are too many for the cache are kept here as long as hyper-parameters are learned from them.
+    """
     of_units: dict[int, scipy.sparse.csr_array] = {}
+    own = kind.walk(ids) if WALK_CACHE.limit < kind.n_bytes(ids.size) <= MOST_BYTES else None
+
+    def weighed(weighing: Weighed) -> scipy.sparse.csr_array:
+        return WALK_CACHE.features(kind, weighing, ids) if own is None else own.features(weighing)
 
     def features(weighing: Weighed) -> scipy.sparse.csr_array:
         with warnings.catch_warnings():  # of widths that are only tried
             warnings.simplefilter("ignore", InfiniteVarianceWarning)
             if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
-                return WALK_CACHE.features(kind, weighing, ids)
+                return weighed(weighing)
             length = int(weighing.argmax())
             if length not in of_units:
-                of_units[length] = WALK_CACHE.features(kind, weighing, ids)
+                of_units[length] = weighed(weighing)
             return of_units[length]
 
     return features

@@ -52,6 +52,10 @@ class WalkKind(NamedTuple):
         """Return the same for graphs that are equal, as they are after pickling."""
         return (identity(self.graph), *self[1:])
 
+    def n_bytes(self, n_nodes: int) -> float:
+        """Return the expected size of the record of walks from so many nodes."""
+        return n_nodes * self.n_walks * (1 + self.sampler.mean_steps) * BYTES_PER_DEPOSIT
+
     def walk(self, ids: NDArray[np.int64]) -> Walks:
         """Walk from some nodes."""
         graph, n_walks, sampler, seed, stream, matrix, transpose = self
@@ -159,7 +163,7 @@ class WalkCache:
 
     def _fits(self, kind: WalkKind, n_nodes: int) -> bool:
         """Tell whether the walks of so many nodes can be kept."""
-        return n_nodes * kind.n_walks * (1 + kind.sampler.mean_steps) * BYTES_PER_DEPOSIT <= self.limit
+        return kind.n_bytes(n_nodes) <= self.limit
 
     def _features(
         self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64], kept: bool
