@@ -16,7 +16,6 @@ from scipy.stats import norm
 
 import walkernel as wk
 
-N_SPLITS = 10
 ROAD_NOISE = 0.2
 """Standard deviation of the noise on the signal of ``road_signal``; the signal's own is 0.45."""
 
@@ -25,14 +24,13 @@ LEAST_PROBABILITY = 1e-4
 
 
 class Task(NamedTuple):
-    """A graph with a value or a class for each node; ``noise_std`` is NaN where nobody knows it."""
+    """A graph with a value or a class for each node."""
 
     name: str
     graph: wk.Graph
     y: NDArray[np.float64] | NDArray[np.int64]  # (n_nodes,)
     train_part: float
     n_classes: int = 0
-    noise_std: float = np.nan
 
     @property
     def is_classification(self) -> bool:
@@ -88,10 +86,10 @@ def road_signal() -> Task:
     u, v = ((data.coordinates - low) / (high - low)).T
     signal = np.sin(2 * np.pi * u) * np.cos(np.pi * v) + np.tanh((v - u / 2 - 0.4) / 0.05) / 2
     noise = ROAD_NOISE * np.random.default_rng(0).standard_normal(u.size)
-    return Task(data.name, data.graph, signal + noise, 0.1, noise_std=ROAD_NOISE)
+    return Task(data.name, data.graph, signal + noise, 0.1)
 
 
-def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Split]:
+def splits(task: Task, n_splits: int) -> Iterator[Split]:
     """Yield random splits 0, 1, … of the nodes; split i is the same however many are asked for."""
     n_train = round(task.train_part * task.graph.n_nodes)
     for seed in range(n_splits):

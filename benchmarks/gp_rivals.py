@@ -1,7 +1,5 @@
 """Rivals of Gaussian processes on nodes from walks: other ways to predict a value or a class of a node.
 
-    WALKERNEL_DATA=FOLDER python benchmarks/gp_rivals.py [--splits N] [--out FILE]
-
 A rival takes (graph, train_ids, y_train, test_ids, seed) and returns a ``Prediction``, or for classes
 0 … n_classes − 1 a ``ClassPrediction``. Seconds are of everything: hyper-parameters, fit and prediction. What
 depends on the graph alone (eigenvectors) is computed once, and its time is added to every call.
@@ -11,7 +9,6 @@ PyTorch and GPyTorch).
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import tempfile
@@ -24,7 +21,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
-from core import machine, table
 from gp_data import (
     ClassPrediction,
     Prediction,
@@ -34,11 +30,7 @@ from gp_data import (
     all_columns,
     gaussian_nlpd,
     log_loss,
-    page_traffic,
     rmse,
-    road_signal,
-    splits,
-    user_country,
 )
 from gp_exact import MOST_DOUBLE, Floats, Ids, exact_gp_classification, exact_gp_regression, timed_once
 from numpy.typing import NDArray
@@ -275,38 +267,3 @@ def scores(rival: Callable[..., Any], task: Task, split: Split) -> tuple[float, 
         return accuracy(split.y_test, p), log_loss(split.y_test, p), seconds
     mean, std, seconds = rival(*inputs)
     return rmse(split.y_test, mean), gaussian_nlpd(split.y_test, mean, std), seconds
-
-
-def score_row(rival: Callable[..., Any], task: Task, n_splits: int) -> list[str]:
-    """Return mean and spread of the scores over splits."""
-    try:
-        results = np.array([scores(rival, task, split) for split in splits(task, n_splits)])
-    except NotInstalledError:
-        return [rival.__name__, "not installed", "", ""]
-    (score, nlpd, seconds), (score_spread, nlpd_spread, _) = results.mean(axis=0), results.std(axis=0)
-    return [
-        rival.__name__,
-        f"{score:.3f} ± {score_spread:.3f}",
-        f"{nlpd:.3f} ± {nlpd_spread:.3f}",
-        f"{seconds:.1f}",
-    ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--splits", type=int, default=1, help="random splits of each task")
-    parser.add_argument("--out", type=Path, help="also write the tables to this file")
-    options = parser.parse_args()
-    parts = [machine()]
-    for task in (page_traffic(), road_signal(), user_country()):
-        rivals, score = (CLASSIFICATION, "accuracy") if task.is_classification else (REGRESSION, "RMSE")
-        rows = [score_row(rival, task, options.splits) for rival in rivals]
-        parts.append(table(f"{task.name}, {options.splits} splits", ["", score, "NLPD", "seconds"], rows))
-    text = "\n".join(parts)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text)
-
-
-if __name__ == "__main__":
-    main()

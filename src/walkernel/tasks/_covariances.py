@@ -27,7 +27,7 @@ MOST_AT_ONCE = 2**25
 MOST_DIRECT = 4096
 """Nodes up to which S is factorised at once."""
 MOST_FACTORIZED = 2**14
-"""Nodes up to which it is factorised where conjugate gradients would take longer: 2 GiB."""
+"""Nodes up to which it is factorised where conjugate gradients would take longer: 2 GiB for all factors."""
 DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
 """Multiplications in a second of a Cholesky factor and of sparse products, for the choice between them."""
 
@@ -208,6 +208,8 @@ class Iterated:
 class Chosen(Iterated):
     """S by conjugate gradients, until there are so many right-hand sides that a factor costs less."""
 
+    n_systems = 1
+    """Systems that may be factorised at the same time."""
     _factorized: Factorized | None = None
 
     def suited(self, n_sides: int) -> Covariance:
@@ -215,7 +217,8 @@ class Chosen(Iterated):
         n = self._variances.size
         iterated = n_sides * max(self.n_iter, 10) * 2 * self._features.nnz / SPARSE_SPEED
         factorized = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
-        if self._factorized is None and n <= MOST_FACTORIZED and factorized < iterated:
+        fits = self.n_systems * n**2 <= MOST_FACTORIZED**2
+        if self._factorized is None and fits and factorized < iterated:
             self._factorized = Factorized(self._prior.covariance, self._variances[:, 0])
         return self._factorized or self
 
@@ -226,10 +229,14 @@ def factorized(prior: Prior, variances: Array) -> Factorized:
 
 
 def make_system(
-    prior: Prior, variances: Array, *, solver: str, owner: str, tol: float, max_iter: int
+    prior: Prior, variances: Array, *, solver: str, owner: str, tol: float, max_iter: int, n_systems: int = 1
 ) -> Covariance:
-    """Return a²ΦΦᵀ + diag(r) with the solver that was asked for."""
-    if solver == "cholesky" or (solver == "auto" and variances.size <= MOST_DIRECT):
+    """Return a²ΦΦᵀ + diag(r), one of so many systems, with the solver that was asked for."""
+    small = variances.size <= MOST_DIRECT and n_systems * variances.size**2 <= MOST_FACTORIZED**2
+    if solver == "cholesky" or (solver == "auto" and small):
         return factorized(prior, variances)
-    kind = Iterated if solver == "cg" else Chosen
-    return kind(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    if solver == "cg":
+        return Iterated(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    chosen = Chosen(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    chosen.n_systems = n_systems
+    return chosen

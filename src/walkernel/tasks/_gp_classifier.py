@@ -28,7 +28,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, factorized, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
-from walkernel.tasks._likelihood import Hyperparameters
+from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
 from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
@@ -141,8 +141,8 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         kind_for = walks_for(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
         learn = learned_names(owner, self.learn, self.kernel, ("lengthscale", "amplitude"))
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        amplitude = real_number(owner, "amplitude", self.amplitude, above=0)
-        concentration = real_number(owner, "concentration", self.concentration, above=0)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
+        concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
         classes, ids, counts = self._counted(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         start = Hyperparameters(self.kernel, amplitude, 0.0)
@@ -152,7 +152,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
         hyper, kind = learned.hyper, learned.kind
         prior = Prior(WALK_CACHE.features(kind, hyper.weighing, ids), hyper.amplitude)
-        system = partial(make_system, **options)
+        system = partial(make_system, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
         self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
         self.classes_, self._posteriors, self._kind = classes, posteriors, kind

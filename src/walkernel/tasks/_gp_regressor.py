@@ -27,7 +27,7 @@ from walkernel.kernels import Kernel, PowerSeries
 from walkernel.products import multiply
 from walkernel.tasks._covariances import MOST_FACTORIZED, Covariance, Prior, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters
-from walkernel.tasks._likelihood import Hyperparameters, Parameters, log_likelihood
+from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
@@ -43,9 +43,6 @@ from walkernel.tasks._prior import (
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
-SMALLEST = 1e-100
-"""Amplitude and noise at least: their squares are numbers."""
-
 
 class NodeGPRegressor(RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ).
@@ -55,15 +52,17 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     variance and likelihood are exact for these features. β has a flat prior, and its uncertainty is part of
     the variance.
 
-    Lengthscale, amplitude and noise maximise the marginal likelihood; all values are tried on the same walks.
-    Of more than 2000 observed nodes, so many chosen at random decide about them.
+    Lengthscale, amplitude and noise maximise the marginal likelihood. One walk sample serves a range of
+    lengthscales; where the maximum lies beyond it, the walks are drawn anew for a range around it. Of more
+    than 2000 observed nodes, so many chosen at random decide about the hyper-parameters.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite; its lengthscale is where the search begins.
+        The kernel, positive semidefinite; its lengthscale is where the search begins, or a larger one if the
+        kernel is nearly diagonal.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
@@ -101,7 +100,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     n_learned_from_ : int
         Their number.
     n_evaluations_ : int
-        How often the likelihood was computed.
+        How often likelihood and gradient were computed, starts apart.
     sampler_ : Sampler
         The sampler that is used.
 
@@ -169,7 +168,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         start = self._start(owner, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
-        observed = self._observations(owner, X, y, noise_std, columns)
+        observed = self._observations(self.graph, X, y, noise_std, columns)
         if learn:
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
@@ -196,7 +195,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        observed = self._observations(type(self).__name__, X, y, noise_std, self._columns)
+        observed = self._observations(self._kind.graph, X, y, noise_std, self._columns)
         self._posterior = _posterior(observed, self._hyper, self._kind, self._system)
         self.mean_coef_ = self._posterior.beta
         return self
@@ -209,10 +208,11 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         return free_modulation(owner, start) if "modulation" in learn else start
 
     def _observations(
-        self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None, columns: NDArray[np.float64]
+        self, graph: Graph, X: Any, y: ArrayLike, noise_std: ArrayLike | None, columns: NDArray[np.float64]
     ) -> Observations:
         """Check what was measured."""
-        ids = node_ids(owner, self.graph, X)
+        owner = type(self).__name__
+        ids = node_ids(owner, graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
         targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
@@ -315,7 +315,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             All nodes of the graph, in the order of their ids, if not given.
         n_samples : int
         random_state : int, RandomState or None
-            Seed of the draws; None is 0. The same seed gives the same functions for any X.
+            Seed of the draws; None is 0. The same seed gives the same functions for any X, but not the same
+            noise.
         include_noise : bool
             Draw observations in place of g + h·β.
         progress : callable, optional
@@ -362,11 +363,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         owner, parameters = type(self).__name__, self._parameters
         hyper = parameters.start
         if theta is not None:
-            values = real_array(owner, "theta", theta, ndim=1)
-            if values.shape != parameters.theta(hyper).shape:
-                rule = f"one number for each of {', '.join(parameters.learn) or 'nothing'}"
-                refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
-            hyper = self._hyperparameters_at(owner, values)
+            hyper = parameters.checked(owner, theta)
         observed = self._posterior.observed
         if observed.ids.size > MOST_FACTORIZED:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
@@ -374,16 +371,6 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, observed.ids), hyper.amplitude)
         return log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value
-
-    def _hyperparameters_at(self, owner: str, theta: NDArray[np.float64]) -> Hyperparameters:
-        """Return the hyper-parameters of a θ whose logarithms are of numbers that can be computed with."""
-        try:
-            hyper = self._parameters.hyperparameters(theta)
-        except OverflowError:
-            hyper = None
-        if hyper is None or min(hyper.amplitude, hyper.noise) < SMALLEST:
-            refuse(owner, "theta", "logarithms of numbers between 1e-100 and 1e100", theta)
-        return hyper
 
 
 def _posterior(

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -51,11 +52,15 @@ CONVERGENCE = 1.05
 LEAST_SHARE = 0.1
 """f(1) / f(0) below which a kernel is as good as diagonal."""
 MOST_DOUBLINGS = 16
+"""Doublings of a lengthscale that may make a kernel leave its node."""
 MOST_SAMPLES = 8
+"""Walk samples at most that a search takes."""
 WORTH_A_SAMPLE = 0.5
 """What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
 MOST_BYTES = 2**32
 """Walks of one sample that are kept beyond the limit of the cache."""
+MOST_PEAKS = 3
+"""Lengths from 1 on at which a free f may begin to be largest."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
@@ -197,15 +202,16 @@ class _Search:
         if "lengthscale" in learn:
             scales = np.geomspace(NARROWER * start.lengthscale, self._widest, 5)
             kernels = [start.kernel.with_lengthscale(scale) for scale in scales]
-        for kernel in kernels:
-            hyper = replace(start, kernel=kernel)
+        shapes = [start.modulation] if start.modulation is None else _shapes(start.modulation)
+        for kernel, shape in product(kernels, shapes):
+            hyper = replace(start, kernel=kernel, modulation=shape)
             power = self._tried_features_of(hyper.weighing).power(2).sum() / self._tried[0].ids.size
             for share in SIGNAL_SHARES:
                 size = math.sqrt(share / (power or 1.0))
                 if "amplitude" in learn:
                     hyper = replace(hyper, amplitude=size)
-                if start.modulation is not None:
-                    hyper = replace(hyper, modulation=size * start.modulation)
+                if shape is not None:
+                    hyper = replace(hyper, modulation=size * shape)
                 if "noise" in learn:
                     hyper = replace(hyper, noise=math.sqrt(1 - share))
                 yield hyper
@@ -257,6 +263,12 @@ class _Search:
         place = self.parameters.learn.index("lengthscale")
         at_end = np.isclose(found.x[place], self._bounds[place, 1], atol=1e-6)
         return bool(at_end and abs(found.jac[place]) > WORTH_A_SAMPLE)
+
+
+def _shapes(f: Array) -> list[Array]:
+    """Return starts of a free f, whose likelihood has many maxima: itself, and peaks at single lengths."""
+    peaks = 0.1 + np.eye(f.size)[1 : 1 + MOST_PEAKS]
+    return [f, *peaks]
 
 
 def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:

@@ -1,4 +1,4 @@
-"""The marginal likelihood of a Gaussian process on walk features, and its maximum from one walk sample.
+"""The marginal likelihood of a Gaussian process on walk features, and its gradient in the hyper-parameters.
 
 With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ), a flat prior on β and Σ = Cov(y),
 
@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from walkernel._checks import Described, real_array, refuse
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Factorized, Prior, gram
 from walkernel.tasks._observations import Array, Observations
@@ -29,6 +30,8 @@ Weighed = Weighing | Callable[[Lengths], Array]
 FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
+SMALLEST = 1e-100
+"""Amplitude and noise at least: their squares are numbers."""
 LOG_2PI = math.log(2 * math.pi)
 
 
@@ -108,6 +111,20 @@ class Parameters(NamedTuple):
         ]
         return np.concatenate([np.empty(0), *parts])
 
+    def checked(self, owner: str, theta: ArrayLike) -> Hyperparameters:
+        """Return the hyper-parameters of a θ that a user gave."""
+        values = real_array(owner, "theta", theta, ndim=1)
+        if values.shape != self.theta(self.start).shape:
+            rule = f"one number for each of {', '.join(self.learn) or 'nothing'}"
+            refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
+        try:
+            hyper = self.hyperparameters(values)
+        except OverflowError:
+            hyper = None
+        if hyper is None or min(hyper.amplitude, hyper.noise) < SMALLEST:
+            refuse(owner, "theta", "logarithms of numbers between 1e-100 and 1e100", theta)
+        return hyper
+
     def hyperparameters(self, theta: Array) -> Hyperparameters:
         """Return the hyper-parameters of a θ; those that do not vary are as at the start."""
         found, rest = self.start, np.asarray(theta, dtype=np.float64)
@@ -128,7 +145,7 @@ class Parameters(NamedTuple):
 
 def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
     """Return ∂f/∂ log lengthscale as a function of the length."""
-    return lambda lengths: kernel.modulation_slope(lengths.size)
+    return lambda lengths: kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
 
 
 def likelihood_at(
