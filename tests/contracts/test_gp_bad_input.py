@@ -113,8 +113,8 @@ CLASSES = [
     *[({"concentration": bad}, VALUE, f"concentration must be a finite number of at least 1e-100, got {bad}.")
       for bad in (0, -1, NAN)],
     ({"concentration": "few"}, TYPE, "concentration must be a finite number; got 'few'."),
-    *[({"learn": (name,)}, VALUE, f"learn must be; among 'lengthscale', 'amplitude', or None; ('{name}',)")
-      for name in ("noise", "modulation")],
+    *[({"learn": (name,)}, VALUE, f"learn must be; 'amplitude', 'modulation', or None; ('{name}',)")
+      for name in ("noise", "sigma")],
 ]
 LATER = [
     ("NodeGPRegressor", lambda m: m.predict([0], return_std=True, return_cov=True), VALUE,

@@ -32,10 +32,11 @@ from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
 from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import check_solver, learned_names, walks_for
+from walkernel.tasks._prior import check_solver, fitted_kernel, free_modulation, learned_names, walks_for
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
+CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
 """Range of the logarithm of the factor that makes probabilities calibrated."""
 LOG2_DRAWS = 8
@@ -61,7 +62,8 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale" and "amplitude"; None is both, as far as the kernel has them.
+        What is learned, among "lengthscale", "amplitude" and "modulation" (every value of f, in place of the
+        others); None is the first two, as far as the kernel has them.
     amplitude : float
         a, where it is not learned.
     concentration : float
@@ -79,7 +81,9 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray, (n_classes,)
         The labels, sorted.
     kernel_ : Kernel
-        The kernel with the lengthscale that was found.
+        The kernel with the lengthscale that was found; f * f as a PowerSeries if f was learned.
+    modulation_ : ndarray of float64 or None
+        f, if it was learned.
     amplitude_ : float
         a.
     sharpness_ : float
@@ -139,13 +143,14 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         """
         owner = type(self).__name__
         kind_for = walks_for(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        learn = learned_names(owner, self.learn, self.kernel, ("lengthscale", "amplitude"))
+        learn = learned_names(owner, self.learn, self.kernel, CLASS_LEARNED)
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
         concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
         classes, ids, counts = self._counted(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         start = Hyperparameters(self.kernel, amplitude, 0.0)
+        start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:
             learned = learn_hyperparameters(owner, kind_for, data, start, learn)
         else:
@@ -156,7 +161,8 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
         self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
         self.classes_, self._posteriors, self._kind = classes, posteriors, kind
-        self.kernel_, self.amplitude_ = hyper.kernel, hyper.amplitude
+        self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
+        self.amplitude_, self._weighing = hyper.amplitude, hyper.weighing
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.sampler_, self.n_features_in_ = kind.sampler, 1
@@ -186,7 +192,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_posteriors")
         ids = node_ids(type(self).__name__, self._kind.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, rows in WALK_CACHE.blocks(self._kind, self.kernel_, ids):
+        for part, rows in WALK_CACHE.blocks(self._kind, self._weighing, ids):
             columns = np.ones((rows.shape[0], 1))
             mean[part] = np.column_stack([one.mean(rows, columns) for one in self._posteriors])
             variance[part] = posterior_variances(self._posteriors, rows, columns)

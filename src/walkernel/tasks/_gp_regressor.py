@@ -23,7 +23,7 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel, PowerSeries
+from walkernel.kernels import Kernel
 from walkernel.products import multiply
 from walkernel.tasks._covariances import MOST_FACTORIZED, Covariance, Prior, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters
@@ -35,6 +35,7 @@ from walkernel.tasks._prior import (
     LEARNED,
     check_rank,
     check_solver,
+    fitted_kernel,
     free_modulation,
     learned_names,
     mean_columns,
@@ -229,9 +230,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         """Set the fitted attributes."""
         hyper, kind = learned.hyper, learned.kind
         self._posterior, self._kind, self._hyper = posterior, kind, hyper
-        self.modulation_, self.kernel_ = hyper.modulation, hyper.kernel
-        if hyper.modulation is not None:
-            self.kernel_ = PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=kind.matrix)
+        self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
         self.amplitude_, self.noise_ = hyper.amplitude, hyper.noise
         self.mean_coef_ = posterior.beta
         self.log_marginal_likelihood_value_ = learned.log_likelihood

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from walkernel._checks import Described, one_of, real_array, real_number, refuse, whole_number
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
+from walkernel.kernels import Kernel, PowerSeries
 from walkernel.planning import checked_sampler, choose_sampler
 from walkernel.tasks._covariances import SOLVERS
 from walkernel.tasks._learning import served_kernels
@@ -96,6 +96,13 @@ def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     sizes = np.abs(wide.modulation(MOST_FREE))
     length = int(np.flatnonzero(sizes > 1e-2 * sizes.max())[-1]) + 1
     return replace(hyper, amplitude=1.0, modulation=f[:length])
+
+
+def fitted_kernel(hyper: Hyperparameters) -> Kernel:
+    """Return the kernel that was found: f * f as a power series if f was learned."""
+    if hyper.modulation is None:
+        return hyper.kernel
+    return PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=hyper.kernel.matrix)
 
 
 def mean_columns(owner: str, graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:

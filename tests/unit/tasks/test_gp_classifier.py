@@ -179,3 +179,13 @@ def test_a_class_seen_at_one_node_only_says_nothing_about_the_sharpness():
     model = wk.NodeGPClassifier(club.graph, wk.Diffusion(2.0)).fit([0, 33], club.labels[[0, 33]])
     assert model.sharpness_ == 1.0
     assert model.score(range(34), club.labels) > 0.8
+
+
+def test_f_itself_is_learned():
+    model = fitted(learn=("modulation",))
+    f = model.modulation_
+    assert np.allclose(model.kernel_.coefficients(2 * f.size - 1), np.convolve(f, f), rtol=1e-12)
+    assert model.log_marginal_likelihood_value_ > fitted(learn=("amplitude",)).log_marginal_likelihood_value_
+    mean, _ = model.latent(NODES)
+    assert np.array_equal(model.predict(NODES), model.classes_[model.predict_proba(NODES).argmax(axis=1)])
+    assert mean.shape == (len(NODES), model.classes_.size)
