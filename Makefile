@@ -52,6 +52,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/error_bars.py
 	$(BIN)/python benchmarks/accuracy.py --quick
 	$(BIN)/python benchmarks/regimes.py --quick
+	$(BIN)/python benchmarks/gp.py calibration scale --quick
 
 clean:
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -177,7 +177,29 @@ def data(quick: bool, tasks: tuple[Callable[[], Task], ...] = TASKS) -> str:
         ]
         score = "accuracy" if task.is_classification else "RMSE"
         parts.append(table(f"{task.name}, standard errors", ["", score, "NLPD", "seconds", "splits"], rows))
+        if task.is_classification:
+            parts.append(reliability(task, slow_splits))
     return "\n".join(parts)
+
+
+def reliability(task: Task, n_splits: int) -> str:
+    """Return how often the most probable class is right, by its probability."""
+    confidence, right = [], []
+    for split in splits(task, n_splits):
+        inputs = (task.graph, split.train_ids, split.y_train, split.test_ids, split.seed)
+        probabilities = walk_gp_classes(*inputs, n_classes=task.n_classes).probabilities
+        confidence.append(probabilities.max(axis=1))
+        right.append(probabilities.argmax(axis=1) == split.y_test)
+    sure, hit = np.concatenate(confidence), np.concatenate(right)
+    bins = np.minimum((10 * sure).astype(int), 9)
+    rows = [
+        [f"{b / 10:.1f}-{b / 10 + 0.1:.1f}", f"{np.sum(bins == b)}", f"{sure[bins == b].mean():.3f}",
+         f"{hit[bins == b].mean():.3f}"]
+        for b in np.unique(bins)
+    ]  # fmt: skip
+    error = sum(np.mean(bins == b) * abs((sure - hit)[bins == b].mean()) for b in np.unique(bins))
+    title = f"{task.name}, reliability of walk_gp_classes, {n_splits} splits; calibration error {error:.3f}"
+    return table(title, ["probability", "nodes", "mean", "right"], rows)
 
 
 # a million nodes ----------------------------------------------------------------------------------
