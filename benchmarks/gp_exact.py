@@ -127,17 +127,11 @@ def fit_hyperparameters(kernel: ExactKernel, nodes: Ids, y: Floats) -> Hyperpara
 
 
 def exact_gp_regression(
-    graph: wk.Graph,
-    train_ids: Ids,
-    y_train: Floats,
-    test_ids: Ids,
-    seed: int = 0,
-    *,
-    parameters: Hyperparameters | None = None,
+    graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
 ) -> Prediction:
-    """Dense Gaussian process b + a² exp(−σ²L/2) + s² I, b flat; σ, a, s from the evidence or as given."""
+    """Dense Gaussian process b + a² exp(−σ²L/2) + s² I, b flat; σ, a, s from the evidence."""
     kernel, begin = ExactKernel(graph), time.perf_counter()
-    sigma, amplitude, noise = parameters or fit_hyperparameters(kernel, train_ids, y_train)
+    sigma, amplitude, noise = fit_hyperparameters(kernel, train_ids, y_train)
     spectrum = amplitude**2 * np.exp(-0.5 * sigma**2 * kernel.eigenvalues)
     A = kernel.block(train_ids, train_ids, spectrum) + noise**2 * np.eye(y_train.size)
     diagonal = amplitude**2 * kernel.diagonal(test_ids, sigma)

@@ -14,6 +14,18 @@ from scipy.stats import multivariate_normal
 
 import walkernel as wk
 
+KERNELS = {
+    "Diffusion": wk.Diffusion(1.7),
+    "RegularizedLaplacian": wk.RegularizedLaplacian(1.5, 0.8),
+    "Matern": wk.Matern(0.7, 1.9),
+    "multiple": 2.5 * wk.Diffusion(1.2),
+    "scaled": wk.Matern(1.5, 1.1).scaled(0.8),
+    "scaled multiple": (0.3 * wk.RegularizedLaplacian(2, 1.3)).scaled(-0.6),
+    "adjacency": wk.Diffusion(0.5, matrix="adjacency"),
+    "combinatorial": wk.RegularizedLaplacian(1, 2.0, matrix="combinatorial"),
+}
+"""Kernels with a lengthscale."""
+
 
 def columns(graph, mean, covariates):
     """The columns of the mean at all nodes, (n_nodes, q)."""

@@ -16,7 +16,6 @@ import pytest
 import scipy.sparse
 from joblib import parallel_config
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -392,23 +391,3 @@ def test_models_inside_models(name):
     bagging = BaggingClassifier if name == "NodeGPClassifier" else BaggingRegressor
     bag = bagging(build(name), n_estimators=3, random_state=0).fit(NODES[:, None], values(name, NODES))
     assert np.isfinite(bag.predict(NODES[:, None])).all()
-
-
-@pytest.mark.parametrize("n_clusters", [2, 4])
-def test_clusters_of_features_and_of_their_kernel_are_those_of_scikit_learn(n_clusters):
-    features = wk.sample_features(GRAPH, WIDE, 256)
-    operator = wk.estimate_kernel(GRAPH, WIDE, 256, sampler=wk.IndependentWalks(), ensembles="shared")
-    labels = NODES % n_clusters
-    centres = np.array([features.toarray()[labels == c].mean(axis=0) for c in range(n_clusters)])
-    theirs = KMeans(n_clusters, init=centres, n_init=1, tol=0).fit(features.toarray())
-    assert not same(theirs.labels_, labels)
-    for X in (features.toarray(), features, scipy.sparse.csc_matrix(features), operator):
-        ours = wk.KernelKMeans(n_clusters, init=labels).fit(X)
-        assert same(ours.labels_, theirs.labels_)
-        assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-9)
-
-
-def test_clusters_do_not_depend_on_the_origin_of_dense_features():
-    near, far = (wk.KernelKMeans(2).fit(FEATURES + offset) for offset in (0.0, 1e8))
-    assert wk.clustering_error(near.labels_, far.labels_) == 0
-    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-3)

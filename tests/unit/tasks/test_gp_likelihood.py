@@ -5,6 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from kriging import KERNELS
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
@@ -15,16 +16,6 @@ from walkernel.tasks._walk_cache import WalkKind
 RNG = np.random.default_rng(8)
 IDS = np.arange(0, 30, 2)
 PLACE = np.concatenate([np.arange(15), np.arange(6), [3, 3, 4]])
-KERNELS = {
-    "Diffusion": wk.Diffusion(1.7),
-    "RegularizedLaplacian": wk.RegularizedLaplacian(1.5, 0.8),
-    "Matern": wk.Matern(0.7, 1.9),
-    "multiple": 2.5 * wk.Diffusion(1.2),
-    "scaled": wk.Matern(1.5, 1.1).scaled(0.8),
-    "scaled multiple": (0.3 * wk.RegularizedLaplacian(2, 1.3)).scaled(-0.6),
-    "adjacency": wk.Diffusion(0.5, matrix="adjacency"),
-    "combinatorial": wk.RegularizedLaplacian(1, 2.0, matrix="combinatorial"),
-}
 ALL = ("lengthscale", "amplitude", "noise")
 
 

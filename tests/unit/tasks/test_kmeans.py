@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import graphs
@@ -146,3 +148,25 @@ def test_clustering_error_is_linear_in_the_nodes():
     a = rng.integers(0, 50, 1_000_000)
     assert wk.clustering_error(a, (a + 7) % 50) == 0.0
     assert wk.clustering_error(a, rng.permutation(a)) == pytest.approx(2 / 50 * 49 / 50, rel=0.01)
+
+
+@pytest.mark.parametrize("n_clusters", [2, 4])
+def test_clusters_of_features_and_of_their_kernel_are_those_of_scikit_learn(n_clusters):
+    graph = graphs.karate()
+    features = wk.sample_features(graph, SMOOTH, 256)
+    operator = wk.estimate_kernel(graph, SMOOTH, 256, sampler=wk.IndependentWalks(), ensembles="shared")
+    labels = np.arange(graph.n_nodes) % n_clusters
+    centres = np.array([features.toarray()[labels == c].mean(axis=0) for c in range(n_clusters)])
+    theirs = KMeans(n_clusters, init=centres, n_init=1, tol=0).fit(features.toarray())
+    assert not np.array_equal(theirs.labels_, labels)
+    for X in (features.toarray(), features, scipy.sparse.csc_matrix(features), operator):
+        ours = wk.KernelKMeans(n_clusters, init=labels).fit(X)
+        assert np.array_equal(ours.labels_, theirs.labels_)
+        assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-9)
+
+
+def test_clusters_do_not_depend_on_the_origin_of_dense_features():
+    features = np.random.default_rng(1).normal(size=(12, 3))
+    near, far = (wk.KernelKMeans(2).fit(features + offset) for offset in (0.0, 1e8))
+    assert wk.clustering_error(near.labels_, far.labels_) == 0
+    assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-3)
