@@ -172,7 +172,7 @@ class Walks(Sampling):
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
         f = self.modulation(kernel_or_f) / self.n_walks
-        weighted = self._terms.weighted(f, self._positions(rows), thread_count("features", None))
+        weighted = self.terms.weighted(f, self._positions(rows), thread_count("features", None))
         matrix = to_csr(weighted, self.graph.n_nodes)
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
@@ -189,7 +189,7 @@ class Walks(Sampling):
         return array.astype(np.int64)
 
     @cached_property
-    def _terms(self) -> Terms:
+    def terms(self) -> Terms:
         """Where each deposit goes, found when features are first asked for."""
         return sort_terms(self.deposits, self.n_walks, thread_count("features", None))
 

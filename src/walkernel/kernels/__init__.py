@@ -3,7 +3,7 @@
 from walkernel.kernels._base import Kernel
 from walkernel.kernels._named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
 from walkernel.kernels._sequences import convolve, deconvolve
-from walkernel.kernels._series import PowerSeries
+from walkernel.kernels._series import PowerSeries, SquaredSeries
 
 __all__ = [
     "Diffusion",
@@ -13,6 +13,7 @@ __all__ = [
     "PStepRandomWalk",
     "PowerSeries",
     "RegularizedLaplacian",
+    "SquaredSeries",
     "convolve",
     "deconvolve",
 ]

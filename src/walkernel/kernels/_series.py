@@ -110,6 +110,75 @@ class PowerSeries(ClosedForm):
         return np.asarray(np.polynomial.polynomial.polyval(np.asarray(eigenvalues), np.array(self.terms)))
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class SquaredSeries(ClosedForm):
+    """The kernel (Σ f_l Mˡ)² of a finite modulation function, for instance one that was learned.
+
+    Its coefficients are f * f, and its symmetric pair is f itself, whatever its signs: where all that is
+    known is f, nothing is lost by taking a root.
+
+    Parameters
+    ----------
+    modulation : sequence of float
+        f₀, f₁, …; zero beyond the end.
+    matrix : {"normalized", "adjacency", "combinatorial"}
+        The matrix M.
+
+    Examples
+    --------
+    >>> from walkernel.kernels import SquaredSeries
+    >>> SquaredSeries([1.0, -0.5]).coefficients(4)
+    array([ 1.  , -1.  ,  0.25,  0.  ])
+    """
+
+    f: tuple[float, ...] = (1.0,)
+
+    def __init__(self, modulation: ArrayLike, *, matrix: str = "normalized") -> None:
+        f = real_array("SquaredSeries", "modulation", modulation, ndim=1)
+        if f.size == 0:
+            refuse("SquaredSeries", "modulation", "a non-empty list", modulation)
+        object.__setattr__(self, "f", tuple(f.tolist()))
+        object.__setattr__(self, "matrix", matrix)
+        super().__post_init__()
+
+    def __repr__(self) -> str:
+        """Show the first terms."""
+        shown = ", ".join([f"{term:.4g}" for term in self.f[:4]] + ["…"] * (len(self.f) > 4))
+        return f"SquaredSeries([{shown}]{'' if self.matrix == 'normalized' else f', matrix={self.matrix!r}'})"
+
+    @property
+    def _root(self) -> PowerSeries:
+        return self.remembered("root", lambda: PowerSeries(self.f, matrix=self.matrix))
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return f for the exponent one half, f * f for one, and powers of f for others."""
+        if exponent == 1.0:
+            return sequences.fit_length(np.convolve(self.f, self.f), length)
+        return self._root.power(2 * exponent, length)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return the same of βᵏ f_k."""
+        scaled = np.array(self.f) * float(beta) ** np.arange(len(self.f))
+        return SquaredSeries(scaled, matrix=self.matrix).power(exponent, length)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return infinity for f and f * f, and the modulus of the smallest root of f for other powers."""
+        return math.inf if exponent == 1.0 else self._root.power_radius(2 * exponent)
+
+    def has_root(self) -> bool:
+        """Tell that there is a symmetric pair: f."""
+        return True
+
+    @property
+    def degree(self) -> float:
+        """The number of the last coefficient."""
+        return 2 * len(self.f) - 2
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return (Σ f_l λˡ)²."""
+        return self._root.spectrum(eigenvalues) ** 2
+
+
 @dataclass(frozen=True, repr=False)
 class AnalyticFunction(Kernel):
     """K = fn(M); made by ``PowerSeries.from_function``."""

@@ -1,0 +1,397 @@
+"""Modulation functions with parameters: f is what is learned, and walks never see it.
+
+    f(l) = amplitude · decayˡ · g(l)
+
+with g a small network of the length (Sec. 3.4), or one parameter for each length. The factor decayˡ is that
+of a matrix decay · M: the paper's U = c·D^-½AD^-½ is decay = c. A modulation is a module, and what was
+learned is the kernel with coefficients f * f.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from walkernel._checks import Described, flag, one_of, real_array, real_number, refuse, whole_number
+from walkernel._files import atomic_write, existing_file
+from walkernel.kernels import Kernel, PowerSeries, SquaredSeries
+
+FORMAT = "walkernel modulation 1"
+ACTIVATIONS = {
+    "relu": nn.functional.relu,
+    "leaky_relu": nn.functional.leaky_relu,
+    "softplus": nn.functional.softplus,
+}
+INITS = ("flat", "random")
+ONE = math.log(math.e - 1)
+"""softplus of it is 1."""
+LONGEST = 4096
+NEGLIGIBLE = 1e-12
+DTYPES = (torch.float64, torch.float32)
+
+
+class ModulationBase(nn.Module):
+    """What single modulation functions and pairs share: the kernel they stand for, and files."""
+
+    @abstractmethod
+    def sides(self, length: int) -> tuple[Tensor, Tensor]:
+        """Return (f₁, f₂) at 0 … length − 1, differentiable, each (length,)."""
+
+    @abstractmethod
+    def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
+        """Return the kernel that is estimated with this modulation: Σ (f₁ * f₂)_k Mᵏ."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return what a file says of the module, its parameters apart."""
+
+    def penalty(self) -> Tensor | float:
+        """Return what a prior adds to a loss."""
+        return 0.0
+
+    def coefficients(self, length: int) -> NDArray[np.float64]:
+        """Return the Taylor coefficients f₁ * f₂ of the exact kernel, (length,)."""
+        first, second = (_values(side) for side in self.sides(_length(length)))
+        return np.convolve(first, second)[:length]
+
+    def n_terms(self) -> int:
+        """Return the number of terms after which both sides are negligible, 1e-12 of their largest."""
+        needed = 1
+        for side in self.sides(LONGEST):
+            sizes = np.abs(_values(side))
+            needed = max(
+                needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
+            )
+        if needed == LONGEST:
+            refuse(
+                type(self).__name__, "length", "given, where f does not fall off", None,
+                "Give the length at which f ends, or a modulation with decay < 1.",
+            )  # fmt: skip
+        return needed
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write settings and parameters to a JSON file; numbers are kept to the last bit."""
+        text = json.dumps({"format": FORMAT, **self.settings()}, indent=1)
+        with atomic_write(path) as file:
+            file.write(text.encode())
+
+
+class Modulation(ModulationBase):
+    """A modulation function f for both sides; subclasses give ``forward``."""
+
+    @abstractmethod
+    def forward(self, length: int) -> Tensor:
+        """Return f(0) … f(length − 1), differentiable, (length,)."""
+
+    def sides(self, length: int) -> tuple[Tensor, Tensor]:
+        """Return (f, f)."""
+        f = self(length)
+        return f, f
+
+    def modulation(self, length: int) -> NDArray[np.float64]:
+        """Return f(0) … f(length − 1) as an array, (length,)."""
+        return _values(self(_length(length)))
+
+    def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
+        """Return the kernel with coefficients f * f, usable wherever kernels are.
+
+        Parameters
+        ----------
+        length : int, optional
+            Number of terms of f, zero beyond; as many as are not negligible if not given.
+        matrix : {"normalized", "adjacency", "combinatorial"}
+            The matrix M that f was learned for.
+        """
+        return SquaredSeries(self.modulation(self.n_terms() if length is None else length), matrix=matrix)
+
+
+class NeuralModulation(Modulation):
+    """f(l) = amplitude · decayˡ · softplus(network(l)): the paper's network, or a larger one.
+
+    The default is softplus(w₂ · relu(w₁ l + b₁) + b₂), with four parameters.
+
+    Parameters
+    ----------
+    hidden : sequence of int
+        Widths of the hidden layers.
+    activation : {"relu", "leaky_relu", "softplus"}
+        What follows each hidden layer; "relu" can die in training, the others cannot.
+    signed : bool
+        Leave the softplus at the end out, so that f may be negative.
+    decay, amplitude : float
+        Fixed factors of f; decay is the paper's c where the matrix is c·D^-½AD^-½.
+    init : {"flat", "random"}
+        "flat" starts with f nearly amplitude · decayˡ and every unit alive; "random" as PyTorch does.
+    seed : int
+        Of the random initial values.
+    device : device or str, optional
+    dtype : dtype
+
+    Examples
+    --------
+    >>> from walkernel.torch import NeuralModulation
+    >>> net = NeuralModulation(decay=0.4)
+    >>> net.modulation(3).round(3)
+    array([0.994, 0.396, 0.157])
+    >>> net.as_kernel().coefficients(2).round(3)
+    array([0.988, 0.787])
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (1,),
+        *,
+        activation: str = "relu",
+        signed: bool = False,
+        decay: float = 1.0,
+        amplitude: float = 1.0,
+        init: str = "flat",
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.hidden = tuple(
+            whole_number(owner, "hidden", width, 1) for width in _sequence(owner, "hidden", hidden)
+        )
+        self.activation = one_of(owner, "activation", activation, ACTIVATIONS)
+        flag(owner, "signed", signed)
+        self.signed = bool(signed)
+        self.decay, self.amplitude = _scales(owner, decay, amplitude)
+        sizes = [1, *self.hidden, 1]
+        options = {"device": device, "dtype": _dtype(owner, dtype)}
+        generator = torch.Generator().manual_seed(whole_number(owner, "seed", seed))
+        self.layers = nn.ModuleList(_layer(a, b, generator, options) for a, b in pairwise(sizes))
+        if one_of(owner, "init", init, INITS) == "flat":
+            self._flatten(generator)
+
+    @torch.no_grad()
+    def _flatten(self, generator: torch.Generator) -> None:
+        """Set f near a constant 1, with hidden units that are active at every length, and each different."""
+        for layer in self.layers[:-1]:
+            width = layer.out_features
+            spread = torch.ones(width) if width == 1 else 0.5 + torch.rand(width, generator=generator)
+            layer.weight.copy_((0.1 * spread[:, None] / layer.in_features).expand_as(layer.weight))
+            layer.bias.copy_(0.1 * spread)
+        last = self.layers[-1]
+        last.weight.fill_(-0.1 / last.in_features)
+        last.bias.fill_(1.0 if self.signed else ONE)
+
+    def forward(self, length: int) -> Tensor:
+        """Return f(0) … f(length − 1), (length,)."""
+        first = self.layers[0].weight
+        lengths = torch.arange(length, dtype=first.dtype, device=first.device)
+        x = lengths[:, None]
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](layer(x))
+        x = self.layers[-1](x)[:, 0]
+        return self.amplitude * self.decay**lengths * (x if self.signed else nn.functional.softplus(x))
+
+    def settings(self) -> dict[str, Any]:
+        """Return kind, structure and parameters."""
+        names = ("hidden", "activation", "signed", "decay", "amplitude")
+        return {"kind": "neural", **{name: getattr(self, name) for name in names}, "parameters": _plain(self)}
+
+
+class FreeModulation(Modulation):
+    """f(l) = amplitude · decayˡ · θ_l: one parameter for each length, zero beyond.
+
+    Parameters
+    ----------
+    initial : int or array of float, (k,)
+        Number of terms, which then start as amplitude · decayˡ; or f(0) … f(k − 1) themselves.
+    decay, amplitude : float
+        Size of the terms a priori: f(l) is normal with standard deviation amplitude · decayˡ.
+    strength : float
+        Weight of that prior: ``strength`` · Σ θ_l² / 2 is added to losses; 0 for none.
+    device : device or str, optional
+    dtype : dtype
+
+    Examples
+    --------
+    >>> from walkernel.torch import FreeModulation
+    >>> FreeModulation(3, decay=0.5).modulation(4)
+    array([1.  , 0.5 , 0.25, 0.  ])
+    """
+
+    def __init__(
+        self,
+        initial: int | ArrayLike,
+        *,
+        decay: float = 1.0,
+        amplitude: float = 1.0,
+        strength: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.decay, self.amplitude = _scales(owner, decay, amplitude)
+        self.strength = real_number(owner, "strength", strength, minimum=0)
+        if isinstance(initial, (int, np.integer)):
+            theta = np.ones(whole_number(owner, "initial", initial, 1))
+        else:
+            f = real_array(owner, "initial", initial, ndim=1)
+            if f.size == 0:
+                refuse(owner, "initial", "a non-empty list", initial)
+            theta = f / (self.amplitude * self.decay ** np.arange(f.size))
+        self.theta = nn.Parameter(torch.as_tensor(theta, dtype=_dtype(owner, dtype), device=device))
+
+    def forward(self, length: int) -> Tensor:
+        """Return f(0) … f(length − 1), (length,)."""
+        lengths = torch.arange(self.theta.shape[0], dtype=self.theta.dtype, device=self.theta.device)
+        f = (self.amplitude * self.decay**lengths * self.theta)[:length]
+        return nn.functional.pad(f, (0, length - f.shape[0]))
+
+    def penalty(self) -> Tensor:
+        """Return the negative logarithm of the prior, a constant apart."""
+        return 0.5 * self.strength * self.theta.square().sum()
+
+    def settings(self) -> dict[str, Any]:
+        """Return kind, structure and parameters."""
+        names = ("decay", "amplitude", "strength")
+        kept = {name: getattr(self, name) for name in names}
+        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _plain(self)}
+
+
+class ModulationPair(ModulationBase):
+    """An asymmetric pair: f₁ for the rows of the kernel and f₂ for its columns, with coefficients f₁ * f₂.
+
+    Parameters
+    ----------
+    first, second : Modulation
+        f₁ and f₂.
+
+    Examples
+    --------
+    >>> from walkernel.torch import FreeModulation, ModulationPair
+    >>> ModulationPair(FreeModulation([1.0, 2.0]), FreeModulation([1.0])).coefficients(3)
+    array([1., 2., 0.])
+    """
+
+    def __init__(self, first: Modulation, second: Modulation) -> None:
+        super().__init__()
+        for name, side in (("first", first), ("second", second)):
+            if not isinstance(side, Modulation):
+                refuse("ModulationPair", name, "a modulation", side, error=TypeError)
+        self.first, self.second = first, second
+
+    def sides(self, length: int) -> tuple[Tensor, Tensor]:
+        """Return (f₁, f₂)."""
+        return self.first(length), self.second(length)
+
+    def penalty(self) -> Tensor | float:
+        """Return the sum of both."""
+        return self.first.penalty() + self.second.penalty()
+
+    def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
+        """Return the kernel with coefficients f₁ * f₂, of ``length`` terms each."""
+        n = self.n_terms() if length is None else _length(length)
+        first, second = (_values(side) for side in self.sides(n))
+        return PowerSeries(np.convolve(first, second), matrix=matrix)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of both sides."""
+        return {"kind": "pair", "first": self.first.settings(), "second": self.second.settings()}
+
+
+def load_modulation(
+    path: str | os.PathLike[str],
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> ModulationBase:
+    """Read a modulation that ``save`` wrote.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from walkernel.torch import FreeModulation, load_modulation
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     FreeModulation([1.0, 0.5]).save(f"{folder}/f.json")
+    ...     print(load_modulation(f"{folder}/f.json").modulation(2))
+    [1.  0.5]
+    """
+    rule = "an intact file written by a modulation's save"
+    try:
+        settings = dict(json.loads(existing_file(path).read_text()))
+    except (ValueError, TypeError) as error:
+        refuse("load_modulation", "path", rule, Described(f"{path} ({error})"))
+    found = settings.pop("format", None)
+    if found != FORMAT:
+        refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")
+    try:
+        return _restored(settings, {"device": device, "dtype": dtype})
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        refuse("load_modulation", "path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
+
+
+def _restored(settings: dict[str, Any], options: dict[str, Any]) -> Any:
+    kind = settings.pop("kind")
+    if kind == "pair":
+        return ModulationPair(*(_restored(dict(settings[name]), options) for name in ("first", "second")))
+    parameters = settings.pop("parameters")
+    module: Modulation = {"neural": NeuralModulation, "free": FreeModulation}[kind](**settings, **options)
+    state = {name: torch.tensor(values, dtype=options["dtype"]) for name, values in parameters.items()}
+    module.load_state_dict(state)
+    if not all(tensor.isfinite().all() for tensor in state.values()):
+        raise ValueError("parameters that are not numbers")
+    return module
+
+
+def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[str, Any]) -> nn.Linear:
+    """Return a layer with PyTorch's initial law, from a generator of its own."""
+    layer = nn.Linear(inputs, outputs, **options)
+    bound = 1 / math.sqrt(inputs)
+    with torch.no_grad():
+        for parameter in (layer.weight, layer.bias):
+            drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(bound * (2 * drawn - 1))
+    return layer
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    """Return the parameters as lists of numbers, which JSON keeps to the last bit."""
+    return {name: tensor.detach().cpu().double().tolist() for name, tensor in module.state_dict().items()}
+
+
+def _values(f: Tensor) -> NDArray[np.float64]:
+    """Return f as an array of numbers, or say that it has none."""
+    values = f.detach().cpu().double().numpy()
+    if not np.isfinite(values).all():
+        where = int(np.flatnonzero(~np.isfinite(values))[0])
+        got = Described(f"{values[where]} at length {where}")
+        refuse("modulation", "f", "finite", got, "Train it again from another start, or with a smaller rate.")
+    return values
+
+
+def _length(length: object) -> int:
+    return whole_number("modulation", "length", length, 1)
+
+
+def _sequence(owner: str, name: str, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
+        refuse(owner, name, "a non-empty list of whole numbers", values, error=TypeError)
+    return tuple(values)
+
+
+def _scales(owner: str, decay: float, amplitude: float) -> tuple[float, float]:
+    decay = real_number(owner, "decay", decay, above=0)
+    return decay, real_number(owner, "amplitude", amplitude, above=0)
+
+
+def _dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
+    if dtype not in DTYPES:
+        refuse(owner, "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+    return dtype

@@ -1,0 +1,100 @@
+"""Sparse matrices in products that are differentiated by their entries.
+
+PyTorch multiplies CSR matrices fast but differentiates such products on some platforms only. Here the
+structure is fixed and known with its transpose, and each derivative is written down:
+
+    y = A x        ∂/∂x = Aᵀ g        ∂/∂A_ij = g_i · x_j
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+MOST_ENTRIES = 2**25
+"""Numbers that the derivative by the entries gathers at once."""
+
+
+class Structure:
+    """Where a sparse matrix has entries, by rows and by columns.
+
+    Parameters
+    ----------
+    matrix : csr_array, (rows, columns)
+        Its data are not used.
+    device : device
+        Where the indices are.
+    """
+
+    def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device) -> None:
+        numbered = scipy.sparse.csr_array(
+            (np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape
+        )
+        turned = numbered.tocsc()
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        self.shape = torch.Size(matrix.shape)
+        small = max(matrix.nnz, *matrix.shape) < 2**31
+        self.indptr, self.columns, self.rows, self.turned_indptr, self.turned_rows = (
+            _indices(array, small, device)
+            for array in (matrix.indptr, matrix.indices, rows, turned.indptr, turned.indices)
+        )
+        self.turning = torch.as_tensor(turned.data, dtype=torch.int64, device=device)
+
+    def product(self, values: Tensor, x: Tensor) -> Tensor:
+        """Return A x for the entries ``values`` (nnz,) and x (columns, c)."""
+        return _csr(self.indptr, self.columns, values, (self.shape[0], self.shape[1])) @ x
+
+    def turned_product(self, values: Tensor, y: Tensor) -> Tensor:
+        """Return Aᵀ y for y (rows, c)."""
+        size = (self.shape[1], self.shape[0])
+        return _csr(self.turned_indptr, self.turned_rows, values[self.turning], size) @ y
+
+    def entry_products(self, y: Tensor, x: Tensor) -> Tensor:
+        """Return y_i · x_j at each entry (i, j), (nnz,); a few columns at a time where there are many."""
+        step = max(1, MOST_ENTRIES // max(1, self.rows.numel()))
+        total = torch.zeros(self.rows.numel(), dtype=y.dtype, device=y.device)
+        for first in range(0, y.shape[1], step):
+            part = slice(first, first + step)
+            total += (y[:, part][self.rows] * x[:, part][self.columns]).sum(dim=1)
+        return total
+
+
+def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
+    return torch.as_tensor(array, dtype=torch.int32 if small else torch.int64, device=device)
+
+
+def _csr(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    with warnings.catch_warnings():  # that CSR tensors may change in later versions of PyTorch
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
+        return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, x: Tensor, structure: Structure, turned: bool) -> Tensor:
+        ctx.save_for_backward(values, x)
+        ctx.structure, ctx.turned = structure, turned
+        return (structure.turned_product if turned else structure.product)(values, x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        values, x = ctx.saved_tensors
+        structure, turned = ctx.structure, ctx.turned
+        of_values = of_x = None
+        if ctx.needs_input_grad[0]:
+            of_values = structure.entry_products(*((x, grad) if turned else (grad, x)))
+        if ctx.needs_input_grad[1]:
+            of_x = (structure.product if turned else structure.turned_product)(values, grad)
+        return of_values, of_x, None, None
+
+
+def multiply(structure: Structure, values: Tensor, x: Tensor, *, turned: bool = False) -> Tensor:
+    """Return A x, or Aᵀ x, differentiable by the entries of A and by x (columns, c)."""
+    return _Product.apply(values, x, structure, turned)  # type: ignore[no-untyped-call]

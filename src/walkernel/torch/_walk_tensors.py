@@ -1,0 +1,204 @@
+"""Walks as tensors: features Φ_f = Σ_l f(l) P_l that are differentiated by f.
+
+The entries of Φ are B f, with B the loads of the deposits, one row for each entry and one column for each
+length. B is fixed: nothing is sampled here, and the derivative by f is Bᵀ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from walkernel._checks import Described, instance, refuse
+from walkernel.features import Walks
+from walkernel.torch._sparse import Structure, multiply
+
+DTYPES = (torch.float64, torch.float32)
+
+
+class WalkTensors:
+    """What walks have deposited, ready for the features of any f.
+
+    A plain holder, immutable and without parameters; modules and operators that use the same walks share it.
+
+    Parameters
+    ----------
+    walks : Walks
+        The walks.
+    device : device or str, optional
+        Where products are computed; "cpu" if not given.
+    dtype : dtype
+        float64 or float32.
+
+    Attributes
+    ----------
+    shape : tuple
+        (start nodes, nodes of the graph): the shape of Φ.
+    n_lengths : int
+        Length of the longest walk and one: later terms of f are not used.
+
+    Examples
+    --------
+    >>> import torch, walkernel as wk
+    >>> from walkernel.torch import WalkTensors
+    >>> ring = wk.Graph.from_edges([(0, 1), (1, 2), (2, 0)])
+    >>> walks = WalkTensors(wk.sample_walks(ring, 8))
+    >>> f = torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    >>> walks.matmul(f, torch.ones(3, 1, dtype=torch.float64)).sum().backward()
+    >>> f.grad.shape
+    torch.Size([2])
+    """
+
+    def __init__(
+        self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
+    ) -> None:
+        instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
+        self._hold(*_entries_by_length(walks), torch.device(device or "cpu"), dtype)
+
+    def _hold(
+        self,
+        loads: scipy.sparse.csr_array,  # (entries, lengths)
+        places: scipy.sparse.csr_array,  # (start nodes, nodes), whose data are not used
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        if dtype not in DTYPES:
+            refuse("WalkTensors", "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+        self._loads, self._places = loads, places
+        self.device, self.dtype = device, dtype
+        self.shape: tuple[int, int] = places.shape
+        self.n_lengths: int = loads.shape[1]
+        self._weighing, self._structure = Structure(loads, device), Structure(places, device)
+        self._load_values = torch.as_tensor(loads.data, dtype=dtype, device=device)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
+        """Return the same walks on a device and of a dtype; itself if they are there."""
+        device, dtype = torch.device(device or self.device), dtype or self.dtype
+        if device == self.device and dtype == self.dtype:
+            return self
+        return self._like(self._loads, self._places, device, dtype)
+
+    def select(self, rows: ArrayLike) -> WalkTensors:
+        """Return the walks from some start nodes, given by position; they may repeat."""
+        positions = np.asarray(rows)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            refuse("WalkTensors.select", "rows", "a flat list of whole numbers", rows, error=TypeError)
+        if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
+            refuse(
+                "WalkTensors.select", "rows", f"positions from 0 to {self.shape[0] - 1}, not none", positions
+            )
+        numbered = scipy.sparse.csr_array(
+            (np.arange(self._places.nnz), self._places.indices, self._places.indptr), shape=self.shape
+        )[positions]
+        return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
+
+    @staticmethod
+    def _like(
+        loads: scipy.sparse.csr_array, places: scipy.sparse.csr_array, device: Any, dtype: Any
+    ) -> WalkTensors:
+        result = object.__new__(WalkTensors)
+        result._hold(loads, places, device, dtype)
+        return result
+
+    def __repr__(self) -> str:
+        return (
+            f"WalkTensors({self.shape[0]} of {self.shape[1]} nodes, {self._loads.nnz} deposits, "
+            f"lengths below {self.n_lengths}, {self.dtype}, {self.device})"
+        )
+
+    def entries(
+        self,
+        f: Tensor,  # (k,): zero beyond its end
+    ) -> Tensor:  # (entries of Φ,)
+        """Return the entries of Φ_f in the order of their rows."""
+        f = self._checked(f)
+        n = self.n_lengths
+        f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
+        return multiply(self._weighing, self._load_values, f[:, None])[:, 0]
+
+    def matmul(
+        self,
+        f: Tensor,  # (k,)
+        x: Tensor,  # (nodes, c)
+    ) -> Tensor:  # (start nodes, c)
+        """Return Φ_f x."""
+        return multiply(self._structure, self.entries(f), self._columns(x, 1))
+
+    def t_matmul(
+        self,
+        f: Tensor,  # (k,)
+        y: Tensor,  # (start nodes, c)
+    ) -> Tensor:  # (nodes, c)
+        """Return Φ_fᵀ y."""
+        return multiply(self._structure, self.entries(f), self._columns(y, 0), turned=True)
+
+    def dense(
+        self,
+        f: Tensor,  # (k,)
+    ) -> Tensor:  # (start nodes, nodes)
+        """Return Φ_f as a dense matrix."""
+        flat = self._structure.rows.long() * self.shape[1] + self._structure.columns
+        zeros = torch.zeros(self.shape[0] * self.shape[1], dtype=self.dtype, device=self.device)
+        return zeros.index_add(0, flat, self.entries(f)).reshape(self.shape)
+
+    def square_norms(
+        self,
+        f: Tensor,  # (k,)
+    ) -> Tensor:  # (start nodes,)
+        """Return |Φ_i|², the diagonal of Φ Φᵀ."""
+        zeros = torch.zeros(self.shape[0], dtype=self.dtype, device=self.device)
+        return zeros.index_add(0, self._structure.rows, self.entries(f).square())
+
+    def _checked(self, f: Tensor) -> Tensor:
+        if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
+            refuse("WalkTensors", "f", "a tensor of one dimension, not empty", f, error=TypeError)
+        return self._alike("f", f)
+
+    def _columns(self, x: Tensor, axis: int) -> Tensor:
+        if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
+            got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
+            refuse("WalkTensors", "x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
+        return self._alike("x", x)
+
+    def _alike(self, name: str, tensor: Tensor) -> Tensor:
+        if tensor.dtype != self.dtype or tensor.device != self.device:
+            refuse(
+                "WalkTensors", name, f"of {self.dtype} on {self.device}, as the walks are",
+                Described(f"{tensor.dtype} on {tensor.device}"),
+                "Use walks.to(device, dtype), or the tensor's.", TypeError,
+            )  # fmt: skip
+        return tensor
+
+
+def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+    """Return B, (entries of Φ, lengths), and where the entries are, (start nodes, nodes)."""
+    terms = walks.terms
+    entry = np.repeat(terms.indptr[:-1], np.diff(terms.starts)) + terms.places
+    lengths = terms.lengths.astype(np.int64)
+    loads = _rescaled(terms.loads, lengths, walks.scale) / walks.n_walks
+    shape = (terms.indices.size, int(lengths.max(initial=0)) + 1)
+    by_length = scipy.sparse.coo_array((loads, (entry, lengths)), shape=shape).tocsr()
+    places = scipy.sparse.csr_array(
+        (np.ones(terms.indices.size, dtype=np.int8), terms.indices, terms.indptr),
+        shape=(walks.ids.size, walks.graph.n_nodes),
+    )
+    return by_length, places
+
+
+def _rescaled(loads: NDArray[np.float64], lengths: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """Return loads of M from those of M / scale."""
+    if scale == 1.0:
+        return loads
+    with np.errstate(over="ignore"):
+        result = loads * scale**lengths
+    if not np.isfinite(result).all():
+        refuse(
+            "WalkTensors", "walks", "of loads that are numbers", Described("loads beyond all numbers"),
+            "Walk on matrix='normalized', or with a larger p_halt.",
+        )  # fmt: skip
+    return result
