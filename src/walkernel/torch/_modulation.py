@@ -178,14 +178,18 @@ class NeuralModulation(Modulation):
 
     @torch.no_grad()
     def _flatten(self, generator: torch.Generator) -> None:
-        """Set f near a constant 1, with hidden units that are active at every length, and each different."""
+        """Set f near a constant 1, with hidden units that are different and active at every length.
+
+        Their weights are large and those of the last layer small: rates that turn f are then far from the
+        way that a unit has to go until it is dead.
+        """
         for layer in self.layers[:-1]:
             width = layer.out_features
             spread = torch.ones(width) if width == 1 else 0.5 + torch.rand(width, generator=generator)
-            layer.weight.copy_((0.1 * spread[:, None] / layer.in_features).expand_as(layer.weight))
-            layer.bias.copy_(0.1 * spread)
+            layer.weight.copy_((spread[:, None] / layer.in_features).expand_as(layer.weight))
+            layer.bias.copy_(spread)
         last = self.layers[-1]
-        last.weight.fill_(-0.1 / last.in_features)
+        last.weight.fill_(-0.01 / last.in_features)
         last.bias.fill_(1.0 if self.signed else ONE)
 
     def forward(self, length: int) -> Tensor:
