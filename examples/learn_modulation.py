@@ -1,9 +1,9 @@
 """Better than unbiased: a modulation function that is learned for the number of walks one can afford.
 
-With few walks the error of an estimated kernel is nearly all variance, and most of that comes from long walks,
-which are seldom and weigh much. A network with four parameters learns on a graph of 20 nodes how to weight
-lengths so that the expected squared error is least; what it has learned holds on graphs it has never seen. The
-more walks there are, the nearer the learned weights are to those without bias.
+With few walks the error of an estimated kernel is nearly all variance, and most of that comes from long
+walks, which are seldom and weigh much. A network with four parameters learns on a graph of 20 nodes how to
+weight lengths so that the expected squared error is least; what it has learned holds on graphs it has never
+seen. The more walks there are, the nearer the learned weights are to those without bias.
 """
 
 import sys
@@ -64,7 +64,7 @@ for shift, color, label, field in (
     right.bar(rows + shift, values, 0.38, yerr=bars, color=color, label=label, capsize=3)
 right.set_xticks(rows, [f"{name}\n{graphs[name].n_nodes} nodes" for name in found])
 right.set(ylabel="squared relative error", ylim=(0, 1.25 * max(e.unbiased for e in found.values())))
-right.set_title("Graphs it was not learned on, 16 walks (bars: two standard errors)")
+right.set_title("On other graphs, 16 walks (bars: two standard errors)")
 right.legend(frameon=False, ncols=2, loc="upper center")
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
