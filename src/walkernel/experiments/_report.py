@@ -39,7 +39,7 @@ th { color: var(--soft); font-weight: 600; background: #f9fafb; }
 th:first-child, td:first-child { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 .verdict { margin: 10px 0 0; }
-@media (max-width: 600px) { main { padding: 12px 12px 60px; } h1 { font-size: 1.5rem; } body { font-size: 15px; } }
+@media (max-width: 600px) { main { padding: 12px 12px 60px; } h1 { font-size: 1.5rem; } }
 """
 
 

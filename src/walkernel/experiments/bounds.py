@@ -114,10 +114,10 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     first, last, least = lengths[0], lengths[-1], min(row["ours"] for row in lengths)
     return Verdict(
         below and enough,
-        f"The complexity is {min(shares):.2f} to {max(shares):.2f} of Theorem 2.3's bound on every graph: the "
-        f"bound {'holds' if below else 'fails'} and is not tight, as the paper says. With the batch length of "
-        f"appendix A.1, at least {least:.3f} of the nodes have no longer walk (promised: {1 - DELTA:g}), and b "
-        f"grows slowly: {first['b']} for one walk, {last['b']} for {last['n_walks']}.",
+        f"The complexity is {min(shares):.2f} to {max(shares):.2f} of Theorem 2.3's bound on every graph: "
+        f"the bound {'holds' if below else 'fails'} and is not tight, as the paper says. With the batch length "
+        f"of appendix A.1, at least {least:.3f} of the nodes have no longer walk (promised: {1 - DELTA:g}), "
+        f"and b grows slowly: {first['b']} for one walk, {last['b']} for {last['n_walks']}.",
     )
 
 

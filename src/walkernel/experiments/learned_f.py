@@ -103,8 +103,8 @@ def _errors(name: str, ensembles: str, run: Run) -> Row:
     return columns | {
         "ratio": columns["learned"] / columns["unbiased"], "paper_unbiased": paper[0],
         "paper_learned": paper[1], "error_kind": "squared", "ensembles": ensembles,
-        "z": sum(one.z for one in found) / np.sqrt(len(found)), "repeats": sum(one.n_samples for one in found), "c": C,
-        "seed": run.seed, "parameters": SETTING,
+        "z": sum(one.z for one in found) / np.sqrt(len(found)),
+        "repeats": sum(one.n_samples for one in found), "c": C, "seed": run.seed, "parameters": SETTING,
     }  # fmt: skip
 
 
