@@ -1,16 +1,12 @@
-"""Learned modulation functions: better than unbiased, meshes, pairs, real data, and what a step costs.
+"""Learned modulation functions: better than unbiased from every seed, real data, and what a step costs.
 
-    WALKERNEL_DATA=FOLDER python benchmarks/learning.py [better] [walks] [meshes] [pair] [traffic] [cost]
-                                                        [--quick] [--out FOLDER]
+    WALKERNEL_DATA=FOLDER python benchmarks/learning.py [better] [traffic] [cost] [--quick] [--out FILE]
 
 better   f learned on a random graph of 20 nodes and used on others (Sec. 3.4, Table 2), from several seeds
-walks    f learned for 4, 16, 64 and 256 walks
-meshes   normals of meshes, f learned on the smallest (Sec. 3.5, Table 3), beside plain means of neighbours
-pair     an asymmetric pair from a lazy and a flat start (appendix A.5)
 traffic  traffic of pages: learned f against the best diffusion kernel of a grid, on the same walks
 cost     milliseconds of an epoch and of a step, on one core
 
-Tables go to FOLDER/learning.txt and pictures beside it.
+The sections of the paper themselves are ``walkernel reproduce learned-f meshes asymmetric``.
 """
 
 from __future__ import annotations
@@ -20,19 +16,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import learning_meshes as meshes
 import numpy as np
 import torch
 from core import machine, table
-from learning_figures import save_figures
-from learning_traffic import traffic_rows
+from learning_traffic import present, traffic_rows
 
 import walkernel as wk
 from walkernel.datasets import binary_tree, erdos_renyi
 from walkernel.torch import (
-    ExpectedError,
     HeldOutErrors,
-    ModulationPair,
     NeuralModulation,
     Schedule,
     fit_to_kernel,
@@ -51,10 +43,6 @@ PAPER = {  # Table 2: unbiased and learned, squared errors of shared walks
     "karate": (0.0492, 0.0439), "dolphins": (0.0505, 0.0449), "football": (0.0520, 0.0459),
     "eurosis": (0.0551, 0.0484),
 }  # fmt: skip
-PAPER_MESHES = {  # Table 3: difference to learned of 1-reg, 2-reg, diffusion
-    "cylinder": (0.40, 0.85, 0.029), "teapot": (0.81, 1.78, 0.059), "idler-riser": (0.52, 1.12, 0.042),
-    "busted": (0.81, 1.60, 0.063), "torus": (2.13, 5.3, 0.067), "cycloidal": (0.065, 0.13, 0.011),
-}  # fmt: skip
 
 
 def small_graph() -> wk.Graph:
@@ -68,7 +56,7 @@ def test_graphs() -> Iterator[tuple[str, wk.Graph]]:
     yield "ER 100", erdos_renyi(100, 0.04, seed=0).graph
     yield "tree", binary_tree(6).graph
     for name in ("karate", "dolphins", "football", "eurosis"):
-        if (found := meshes.mesh(name)) is not None:
+        if (found := present(name)) is not None:
             yield name, found.graph
 
 
@@ -124,106 +112,8 @@ def _better_row(name: str, graph: wk.Graph, found: list[HeldOutErrors], ensemble
     ]  # fmt: skip
 
 
-def by_walks() -> tuple[str, dict[int, np.ndarray]]:
-    """Learn f for several numbers of walks, from walks and from the closed form."""
-    found, rows = {}, []
-    for n_walks in (4, 16, 64, 256):
-        fit = fit_to_kernel(small_graph(), TARGET, n_walks)
-        exact = fit_to_kernel(small_graph(), TARGET, n_walks, walks="expected")
-        values, best = (one.modulation.modulation(8) / TARGET.modulation(8) for one in (fit, exact))
-        found[n_walks] = values
-        rows.append(
-            [
-                str(n_walks),
-                _listed(values[:6]),
-                _listed(best[:6]),
-                f"{fit.ratio:.3f} ± {fit.ratio_stderr:.3f}",
-            ]
-        )
-    title = "f / unbiased f at lengths 0 … 5, learned for a number of walks"
-    return table(title, ["walks", "from walks", "from the closed form", "error ratio"], rows), found
-
-
 def _listed(values: np.ndarray) -> str:
     return " ".join(f"{value:.3f}" for value in values)
-
-
-def on_meshes(quick: bool) -> tuple[str, dict[str, np.ndarray]]:
-    """Learn on the cylinder and compare on all meshes."""
-    cylinder = meshes.mesh("cylinder") or wk.datasets.cylinder_mesh()
-    learned, signed = meshes.learn_on(cylinder), meshes.learn_signed_on(cylinder)
-    methods = meshes.methods_from(learned, signed)
-    rows, errors = [], []
-    for name in meshes.MESHES:
-        data = meshes.mesh(name)
-        if data is None:
-            continue
-        found = meshes.compare(data, methods, 10 if quick or name == "cycloidal" else 100)
-        differences = [found.difference(kernel, "learned") for kernel in meshes.FIXED]
-        published = PAPER_MESHES[name]
-        rows.append([
-            name, str(found.n_nodes),
-            *(f"{d:+.3f} ± {s:.3f} ({p:+g})" for (d, s), p in zip(differences, published, strict=True)),
-        ])  # fmt: skip
-        gain, se = found.difference("signed, exact hops", "neighbour mean")
-        names = ("learned", "neighbour mean", "signed, exact hops")
-        errors.append(
-            [name, *(f"{found.errors[key].mean():.5f}" for key in names), f"{gain:+.3f} ± {se:.3f}"]
-        )
-    text = "\n".join([
-        f"Learned on the cylinder, c = {meshes.C}: f / cˡ = "
-        f"{_listed(learned.modulation.modulation(6) / meshes.C ** np.arange(6))}",
-        table(
-            "Angular error of fixed kernels over the learned one's, less 1, on the same walks (the paper's)",
-            ["mesh", "nodes", *meshes.FIXED], rows,
-        ),
-        f"Signed f₁, learned on the cylinder with three exact hops: {_listed(methods[names[2]].first[:4])}",
-        table(
-            "Mean angular errors, and that of the signed f over the neighbours' mean, less 1",
-            ["mesh", *names, "signed / mean - 1"], errors,
-        ),
-    ])  # fmt: skip
-    curves = {
-        name: side.first[:8] / side.first[0]
-        for name, side in methods.items()
-        if side.sampler is meshes.PAPER_WALKS
-    }
-    return text, curves
-
-
-def pair() -> tuple[str, dict[str, np.ndarray]]:
-    """Train a pair from a flat f₁ and a lazy f₂."""
-    scales = {"amplitude": AMPLITUDE, "decay": DECAY}
-    first, second = NeuralModulation(**scales), NeuralModulation(**scales)
-    with torch.no_grad():
-        for layer, weight, bias in zip(second.layers, (1.0, -3.0), (1.0, 3.55), strict=True):
-            layer.weight.fill_(weight)
-            layer.bias.fill_(bias)
-    start = ModulationPair(first, second)
-    error = ExpectedError(small_graph(), TARGET, N_WALKS, WALKS, 40)
-    before = [side.detach().numpy() for side in start.sides(8)]
-    fit = fit_to_kernel(small_graph(), TARGET, N_WALKS, modulation=start)
-    after = [side.detach().numpy() for side in fit.modulation.sides(8)]
-    unbiased = TARGET.modulation(8)
-    rows = [
-        [when, name, _listed(side[:6] / unbiased[:6])]
-        for when, sides in (("before", before), ("after", after))
-        for name, side in zip(("f₁", "f₂"), sides, strict=True)
-    ]
-    cosines = [float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)) for a, b in (before, after)]
-    symmetric = fit_to_kernel(small_graph(), TARGET, N_WALKS, walks="expected").modulation
-    errors = [error(one).item() for one in (start, fit.modulation, symmetric)]
-    text = "\n".join([
-        table("A pair from a flat and a lazy start: f / unbiased f at lengths 0 … 5", ["", "", "f"], rows),
-        f"cosine of f₁ and f₂: {cosines[0]:.4f} before, {cosines[1]:.4f} after; expected squared error "
-        f"{errors[0]:.4f} before, {errors[1]:.4f} after, {errors[2]:.4f} with a symmetric pair",
-    ])  # fmt: skip
-    curves = {
-        f"{name} {when}": s / unbiased
-        for when, ss in (("before", before), ("after", after))
-        for name, s in zip(("f₁", "f₂"), ss, strict=True)
-    }
-    return text, curves
 
 
 def cost() -> str:
@@ -250,7 +140,7 @@ def cost() -> str:
         epochs(10, walks)
         per_epoch = (epochs(400, walks) - epochs(10, walks)) / 390
         rows.append([f"epoch of Sec. 3.4, walks={walks!r}", f"{1e3 * per_epoch:.2f}", "5"])
-    data = meshes.mesh("cycloidal")
+    data = present("cycloidal")
     if data is not None:
         for walks in ("fresh", "bank"):
 
@@ -282,31 +172,23 @@ def cost() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("parts", nargs="*", default=[])
-    parser.add_argument("--quick", action="store_true", help="3 seeds, 10 repeats")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--quick", action="store_true", help="3 seeds, 20 samples, 3 splits")
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    chosen = arguments.parts or ["better", "walks", "meshes", "pair", "traffic", "cost"]
+    chosen = arguments.parts or ["better", "traffic", "cost"]
     torch.set_num_threads(1)
-    lines, curves = [machine() + f", torch {torch.__version__}"], {}
-
-    def say(text: str) -> None:
-        print(text, flush=True)
-        lines.append(text)
-
-    if "better" in chosen:
-        for text in better(3 if arguments.quick else 10, 20 if arguments.quick else 100):
-            say(text)
-    for name, part in (("walks", by_walks), ("meshes", lambda: on_meshes(arguments.quick)), ("pair", pair)):
-        if name in chosen:
-            text, curves[name] = part()
-            say(text)
-    if "traffic" in chosen:
-        say(traffic_rows(3 if arguments.quick else 10))
-    if "cost" in chosen:
-        say(cost())
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "learning.txt").write_text("\n\n".join(lines) + "\n")
-    save_figures(curves, arguments.out)
+    lines = [machine() + f", torch {torch.__version__}"]
+    parts = {
+        "better": lambda: better(3 if arguments.quick else 10, 20 if arguments.quick else 100),
+        "traffic": lambda: iter([traffic_rows(3 if arguments.quick else 10)]),
+        "cost": lambda: iter([cost()]),
+    }
+    for name in chosen:
+        for text in parts[name]():
+            print(text, flush=True)
+            lines.append(text)
+    if arguments.out is not None:
+        arguments.out.write_text("\n\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from core import table
-from learning_meshes import mesh
 from numpy.typing import NDArray
 
 import walkernel as wk
@@ -24,9 +23,17 @@ REFERENCE = "diffusion, best of grid"
 LENGTHS = 8
 
 
+def present(name: str) -> wk.Dataset | None:
+    """Return a data set, or None where it cannot be had."""
+    try:
+        return wk.load_dataset(name)
+    except (OSError, ImportError):
+        return None
+
+
 def traffic() -> tuple[str, wk.Graph, Floats]:
     """Return name, graph and log traffic; a graph with a smooth signal where the data cannot be had."""
-    data = mesh("wiki_chameleon")
+    data = present("wiki_chameleon")
     if data is not None:
         values = data.targets[:, 0]
         return data.name, data.graph, np.log(values) if values.min() > 1 else values

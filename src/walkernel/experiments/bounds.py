@@ -115,7 +115,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     return Verdict(
         below and enough,
         f"The complexity is {min(shares):.2f} to {max(shares):.2f} of Theorem 2.3's bound on every graph: "
-        f"the bound {'holds' if below else 'fails'} and is not tight, as the paper says. With the batch length "
+        f"the bound {'holds' if below else 'fails'} and is not tight, as the paper says. With the length b "
         f"of appendix A.1, at least {least:.3f} of the nodes have no longer walk (promised: {1 - DELTA:g}), "
         f"and b grows slowly: {first['b']} for one walk, {last['b']} for {last['n_walks']}.",
     )
