@@ -124,7 +124,6 @@ class GRFKernel(GPyTorchKernel):
         self._place[walks.ids] = np.arange(walks.ids.size)
         self._selections: OrderedDict[bytes, WalkTensors] = OrderedDict()
         self._last_checked: object = None
-        self.register_buffer("_like", torch.empty(0), persistent=False)
         self.to(device=self.walks.device, dtype=dtype)
         if self.has_lengthscale:
             self.lengthscale = torch.full_like(self.raw_lengthscale, kernel.lengthscale)
@@ -143,7 +142,8 @@ class GRFKernel(GPyTorchKernel):
 
     def _apply(self, fn: Any, recurse: bool = True) -> GRFKernel:
         super()._apply(fn, recurse)
-        walks = self.walks.to(self._like.device, self._like.dtype)
+        like = fn(torch.empty(0, dtype=self.dtype, device=self.device))
+        walks = self.walks.to(like.device, like.dtype)
         if walks is not self.walks:
             self.walks = walks
             self._selections.clear()
@@ -292,11 +292,11 @@ def _node_ids(owner: str, x: Tensor, n_nodes: int) -> NDArray[np.int64]:
     if x.is_floating_point() and n_nodes > 2 / torch.finfo(x.dtype).eps:
         refuse(owner, "x", f"of a dtype that holds {n_nodes} ids, as int64 does", Described(str(x.dtype)))
     values = x.detach().cpu().double().numpy().reshape(-1, x.shape[-2])
+    bad = ~((values >= 0) & (values < n_nodes) & (values == np.floor(values)))
+    if bad.any():
+        got = Described(f"{values[bad][0]:g}")
+        refuse(owner, "x", f"ids of nodes, whole numbers from 0 to {n_nodes - 1}", got, remedy)
     if (values != values[0]).any():
         rule = "of the same nodes in all members of a batch"
         refuse(owner, "x", rule, Described(f"different nodes, of shape {tuple(x.shape)}"))
-    bad = ~((values[0] >= 0) & (values[0] < n_nodes) & (values[0] == np.floor(values[0])))
-    if bad.any():
-        got = Described(f"{values[0][bad][0]:g} at position {int(bad.argmax())}")
-        refuse(owner, "x", f"ids of nodes, whole numbers from 0 to {n_nodes - 1}", got, remedy)
     return values[0].astype(np.int64)

@@ -19,8 +19,47 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from walkernel.torch._meetings import add_products, sum_products
+
 MOST_ENTRIES = 2**25
 """Numbers that the derivative by the entries gathers at once."""
+LOOPS_ON = "cpu"
+"""Where compiled loops are faster than products of PyTorch."""
+
+
+class FixedMatrix:
+    """A sparse matrix B whose entries never change, with its transpose.
+
+    Parameters
+    ----------
+    matrix : csr_array, (rows, columns)
+    device : device
+    dtype : dtype
+    """
+
+    def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device, dtype: torch.dtype) -> None:
+        small = max(matrix.nnz, *matrix.shape) < 2**31
+        self.shape: tuple[int, int] = matrix.shape
+        self._own, self._turned = (
+            (
+                _indices(side.indptr, small, device),
+                _indices(side.indices, small, device),
+                torch.as_tensor(side.data, dtype=dtype, device=device),
+            )
+            for side in (matrix, matrix.T.tocsr())
+        )
+
+    def product(self, x: Tensor) -> Tensor:
+        """Return B x for x (columns, c)."""
+        return _csr(*self._own, self.shape) @ x
+
+    def turned_product(self, y: Tensor) -> Tensor:
+        """Return Bᵀ y for y (rows, c)."""
+        return _csr(*self._turned, (self.shape[1], self.shape[0])) @ y
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """Return B x, differentiable by x."""
+        return _FixedProduct.apply(x, self)  # type: ignore[no-untyped-call]
 
 
 class Structure:
@@ -56,6 +95,11 @@ class Structure:
         """Return Aᵀ y for y (rows, c)."""
         size = (self.shape[1], self.shape[0])
         return _csr(self.turned_indptr, self.turned_rows, values[self.turning], size) @ y
+
+    def by_columns(self, values: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return A sparse by columns as arrays: where columns begin, rows and entries."""
+        turned = (self.turned_indptr, self.turned_rows, values.detach()[self.turning])
+        return tuple(tensor.numpy() for tensor in turned)  # type: ignore[return-value]
 
     def row_blocks(self) -> Iterator[tuple[slice, slice]]:
         """Give blocks of rows, with their entries, whose dense columns are not too many numbers at once."""
@@ -111,6 +155,18 @@ class _Product(torch.autograd.Function):
         return of_values, of_x, None, None
 
 
+class _FixedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: FixedMatrix) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.product(x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.turned_product(grad), None
+
+
 def multiply(structure: Structure, values: Tensor, x: Tensor, *, turned: bool = False) -> Tensor:
     """Return A x, or Aᵀ x, differentiable by the entries of A and by x (columns, c)."""
     return _Product.apply(values, x, structure, turned)  # type: ignore[no-untyped-call]
@@ -121,7 +177,10 @@ class _Gram(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, left: Structure, right: Structure) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.structures = left, right
-        result = a.new_empty(left.shape[0], right.shape[0])
+        result = a.new_zeros(left.shape[0], right.shape[0])
+        if a.device.type == LOOPS_ON:
+            add_products(*left.by_columns(a), *right.by_columns(b), result.numpy())
+            return result
         for rows, entries in left.row_blocks():
             result[rows] = right.product(b, left.dense_columns(a, rows, entries)).mT
         return result
@@ -139,6 +198,11 @@ class _Gram(torch.autograd.Function):
 def _at_entries(structure: Structure, other: Structure, values: Tensor, grad: Tensor) -> Tensor:
     """Return G B at the entries of A, (nnz of A,)."""
     result = values.new_empty(structure.rows.numel())
+    if values.device.type == LOOPS_ON:
+        indptr, own_rows, turned = structure.by_columns(result)
+        sum_products(indptr, own_rows, *other.by_columns(values), grad.contiguous().numpy(), turned)
+        result[structure.turning] = torch.from_numpy(turned)
+        return result
     for rows, entries in structure.row_blocks():
         product = other.turned_product(values, grad[rows].mT.contiguous())
         result[entries] = product[structure.columns[entries], structure.rows[entries] - rows.start]
@@ -146,5 +210,8 @@ def _at_entries(structure: Structure, other: Structure, values: Tensor, grad: Te
 
 
 def gram(left: Structure, a: Tensor, right: Structure, b: Tensor) -> Tensor:
-    """Return A Bᵀ, dense, for the entries a of A and b of B, differentiable by both."""
+    """Return A Bᵀ, dense, for the entries a of A and b of B, differentiable by both.
+
+    On a CPU it takes time for pairs of entries in the same column only, on other devices for all.
+    """
     return _Gram.apply(a, b, left, right)  # type: ignore[no-untyped-call]

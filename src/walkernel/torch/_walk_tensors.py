@@ -16,7 +16,7 @@ from torch import Tensor
 
 from walkernel._checks import Described, instance, refuse
 from walkernel.features import Walks
-from walkernel.torch._sparse import Structure, gram, multiply
+from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -75,8 +75,7 @@ class WalkTensors:
         self.device, self.dtype = device, dtype
         self.shape: tuple[int, int] = places.shape
         self.n_entries, self.n_lengths = loads.shape
-        self._weighing, self._structure = Structure(loads, device), Structure(places, device)
-        self._load_values = torch.as_tensor(loads.data, dtype=dtype, device=device)
+        self._weighing, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
         """Return the same walks on a device and of a dtype; itself if they are there."""
@@ -119,7 +118,7 @@ class WalkTensors:
         f = self._checked(f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return multiply(self._weighing, self._load_values, f[:, None])[:, 0]
+        return (self._weighing @ f[:, None])[:, 0]
 
     def matmul(
         self,

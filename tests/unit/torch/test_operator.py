@@ -125,7 +125,9 @@ def test_few_elements_need_no_matrix(f, columns, at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("at_once", [1, 100, 2**25])
-def test_blocks_of_any_size_give_the_same_matrix(at_once, monkeypatch):
+@pytest.mark.parametrize("loops_on", ["cpu", "nowhere"])
+def test_loops_and_blocks_of_any_size_give_the_same_matrix(loops_on, at_once, monkeypatch):
+    monkeypatch.setattr("walkernel.torch._sparse.LOOPS_ON", loops_on)
     monkeypatch.setattr("walkernel.torch._sparse.MOST_ENTRIES", at_once)
     K, theta = make(columns=COLUMNS)
     dense = dense_features(theta, slice(None)) @ dense_features(theta, COLUMNS).mT
