@@ -88,6 +88,8 @@ class GRFKernel(GPyTorchKernel):
     torch.Size([3, 3])
     """
 
+    is_stationary = False
+
     def __init__(
         self,
         graph: Graph,
@@ -127,8 +129,6 @@ class GRFKernel(GPyTorchKernel):
         self.to(device=self.walks.device, dtype=dtype)
         if self.has_lengthscale:
             self.lengthscale = torch.full_like(self.raw_lengthscale, kernel.lengthscale)
-
-    is_stationary = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -194,7 +194,7 @@ class GRFKernel(GPyTorchKernel):
             self._warn_if_too_wide()
         rows, columns = self._walks_from(x1), self._walks_from(x2)
         f = self.modulation()
-        batch = torch.broadcast_shapes(f.shape[:-1], x1.shape[:-2], x2.shape[:-2])
+        batch = torch.broadcast_shapes(self.batch_shape, x1.shape[:-2], x2.shape[:-2])
         covariance = FeatureOperator(f.expand(*batch, f.shape[-1]), rows, columns)
         return covariance.diagonal(dim1=-1, dim2=-2) if diag else covariance
 

@@ -60,7 +60,7 @@ class WalkTensors:
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
         instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
-        self._hold(*_entries_by_length(walks), torch.device(device or "cpu"), dtype)
+        self._hold(*_entries_by_length(walks), _placed(device or "cpu"), dtype)
 
     def _hold(
         self,
@@ -79,7 +79,7 @@ class WalkTensors:
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
         """Return the same walks on a device and of a dtype; itself if they are there."""
-        device, dtype = torch.device(device or self.device), dtype or self.dtype
+        device, dtype = _placed(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
         return self._like(self._loads, self._places, device, dtype)
@@ -197,6 +197,11 @@ class WalkTensors:
                 "Use walks.to(device, dtype), or the tensor's.", TypeError,
             )  # fmt: skip
         return tensor
+
+
+def _placed(device: torch.device | str) -> torch.device:
+    """Return a device as tensors on it call it: "cuda" is cuda:0."""
+    return torch.empty(0, device=device).device
 
 
 def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:

@@ -162,6 +162,8 @@ def test_dtype_and_device_follow():
     assert single.to_dense().dtype == torch.float32
     assert K.cpu().device == torch.device("cpu")
     assert K.to("cpu", torch.float64).walks is K.walks
+    assert WalkTensors(WALKS, device="cpu:0").device == torch.empty(0, device="cpu:0").device
+    assert DOUBLE.to("cpu:0").device == DOUBLE.to(torch.empty(0, device="cpu:0").device).device
 
 
 def test_transpose_and_sides():
