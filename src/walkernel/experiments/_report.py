@@ -10,7 +10,8 @@ from pathlib import Path
 from walkernel._files import atomic_write
 from walkernel.experiments._study import Finding, Row, Run, written
 
-MOST_ROWS = 24
+MOST_ROWS = 60
+FEW_ROWS = 20
 BADGES = {
     True: ("reproduced", "yes"),
     False: ("not reproduced", "no"),
@@ -31,7 +32,10 @@ nav a { color: var(--accent); text-decoration: none; border: 1px solid var(--lin
 .badge { display: inline-block; border-radius: 12px; padding: 1px 10px; font-size: .8rem; font-weight: 600; }
 .yes { background: #d9f2e3; color: #0b5d33; } .no { background: #fde2e0; color: #8c1d18; }
 .open { background: #eef0f3; color: #475467; }
-img { max-width: 100%; height: auto; display: block; margin: 16px 0; }
+img { max-width: 100%; height: auto; display: block; }
+.picture { overflow-x: auto; margin: 16px 0; }
+details { margin: 12px 0; } summary { cursor: pointer; color: var(--accent); font-size: .9rem; }
+details p { margin: 6px 0; font-size: .85rem; }
 .wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
 table { border-collapse: collapse; font-size: .82rem; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 4px 10px; white-space: nowrap; border-bottom: 1px solid var(--line); }
@@ -39,7 +43,9 @@ th { color: var(--soft); font-weight: 600; background: #f9fafb; }
 th:first-child, td:first-child { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 .verdict { margin: 10px 0 0; }
-@media (max-width: 600px) { main { padding: 12px 12px 60px; } h1 { font-size: 1.5rem; } }
+@media (max-width: 600px) {
+  main { padding: 12px 12px 60px; } h1 { font-size: 1.5rem; } .picture img { max-width: none; width: 640px; }
+}
 """
 
 
@@ -72,7 +78,8 @@ def _section(finding: Finding, run: Run) -> str:
         f'<p class="about">Section {escape(study.section)} · {study.name} · {finding.seconds:.0f} s · '
         f'<span class="badge {colour}">{words}</span></p>'
         f'<p class="verdict">{escape(verdict.text)}</p>'
-        f'<img alt="{escape(study.title)}" src="data:image/png;base64,{picture}">{tables}</section>'
+        f'<div class="picture"><img alt="{escape(study.title)}" width="{96 * study.figure_size[0]:.0f}" '
+        f'src="data:image/png;base64,{picture}"></div>{tables}</section>'
     )
 
 
@@ -92,8 +99,9 @@ def _table(columns: Sequence[str], rows: Sequence[Row], name: str) -> str:
     )
     same = ", ".join(f"{column}: {value}" for column, value in constant.items() if value)
     more = f" First {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
-    note = f"{name}.csv.{more} In all rows {same}." if same else f"{name}.csv.{more}"
+    note = f'<p class="about">In all rows {escape(same)}.{more}</p>' if same else ""
+    is_open = " open" if len(rows) <= FEW_ROWS else ""
     return (
-        f'<p class="about">{escape(note)}</p><div class="wide"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<details{is_open}><summary>{escape(name)}.csv, {len(rows)} rows</summary>{note}<div class="wide"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
