@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from walkernel._checks import Described, flag, one_of, real_array, real_number, refuse, whole_number
-from walkernel._files import atomic_write, existing_file
+from walkernel._files import atomic_write
 from walkernel.kernels import Kernel, PowerSeries, SquaredSeries
 
 FORMAT = "walkernel modulation 1"
@@ -142,9 +142,9 @@ class NeuralModulation(Modulation):
     >>> from walkernel.torch import NeuralModulation
     >>> net = NeuralModulation(decay=0.4)
     >>> net.modulation(3).round(3)
-    array([0.994, 0.396, 0.157])
+    array([0.994, 0.395, 0.157])
     >>> net.as_kernel().coefficients(2).round(3)
-    array([0.988, 0.787])
+    array([0.987, 0.785])
     """
 
     def __init__(
@@ -178,14 +178,18 @@ class NeuralModulation(Modulation):
 
     @torch.no_grad()
     def _flatten(self, generator: torch.Generator) -> None:
-        """Set f near a constant 1, with hidden units that are active at every length, and each different."""
+        """Set f near a constant 1, with hidden units that are different and active at every length.
+
+        Their weights are large and those of the last layer small: rates that turn f are then far from the
+        way that a unit has to go until it is dead.
+        """
         for layer in self.layers[:-1]:
             width = layer.out_features
             spread = torch.ones(width) if width == 1 else 0.5 + torch.rand(width, generator=generator)
-            layer.weight.copy_((0.1 * spread[:, None] / layer.in_features).expand_as(layer.weight))
-            layer.bias.copy_(0.1 * spread)
+            layer.weight.copy_((spread[:, None] / layer.in_features).expand_as(layer.weight))
+            layer.bias.copy_(spread)
         last = self.layers[-1]
-        last.weight.fill_(-0.1 / last.in_features)
+        last.weight.fill_(-0.01 / last.in_features)
         last.bias.fill_(1.0 if self.signed else ONE)
 
     def forward(self, length: int) -> Tensor:
@@ -304,50 +308,6 @@ class ModulationPair(ModulationBase):
     def settings(self) -> dict[str, Any]:
         """Return the settings of both sides."""
         return {"kind": "pair", "first": self.first.settings(), "second": self.second.settings()}
-
-
-def load_modulation(
-    path: str | os.PathLike[str],
-    *,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype = torch.float64,
-) -> ModulationBase:
-    """Read a modulation that ``save`` wrote.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from walkernel.torch import FreeModulation, load_modulation
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     FreeModulation([1.0, 0.5]).save(f"{folder}/f.json")
-    ...     print(load_modulation(f"{folder}/f.json").modulation(2))
-    [1.  0.5]
-    """
-    rule = "an intact file written by a modulation's save"
-    try:
-        settings = dict(json.loads(existing_file(path).read_text()))
-    except (ValueError, TypeError) as error:
-        refuse("load_modulation", "path", rule, Described(f"{path} ({error})"))
-    found = settings.pop("format", None)
-    if found != FORMAT:
-        refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")
-    try:
-        return _restored(settings, {"device": device, "dtype": dtype})
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        refuse("load_modulation", "path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
-
-
-def _restored(settings: dict[str, Any], options: dict[str, Any]) -> Any:
-    kind = settings.pop("kind")
-    if kind == "pair":
-        return ModulationPair(*(_restored(dict(settings[name]), options) for name in ("first", "second")))
-    parameters = settings.pop("parameters")
-    module: Modulation = {"neural": NeuralModulation, "free": FreeModulation}[kind](**settings, **options)
-    state = {name: torch.tensor(values, dtype=options["dtype"]) for name, values in parameters.items()}
-    module.load_state_dict(state)
-    if not all(tensor.isfinite().all() for tensor in state.values()):
-        raise ValueError("parameters that are not numbers")
-    return module
 
 
 def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[str, Any]) -> nn.Linear:

@@ -1,0 +1,216 @@
+"""What a study is, and how it is run so that nothing finished is ever lost.
+
+A study is cut into cells, each of which takes seconds to minutes and is a function of its own parameters, the
+size and the seed alone. What a cell has found is written to a file of its own at once; a run that was killed
+goes on where it stopped, and its tables are the same to the last byte. Seconds are kept apart from tables.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from walkernel._files import atomic_write
+
+SIZES = ("quick", "full")
+FORMAT = "walkernel cells 1"
+COMMON = ("published", "ours", "stderr", "repeats", "error_kind", "ensembles", "c", "seed", "parameters")
+"""Columns that end every table: the paper's number, ours with its standard error, and how it was obtained."""
+
+Row = Mapping[str, Any]
+
+
+class Cell(NamedTuple):
+    """A part of a study: the table its rows go to, a name of its own, and its parameters."""
+
+    table: str
+    key: str
+    given: dict[str, Any]
+
+
+class Verdict(NamedTuple):
+    """Whether the paper's claim was found again (None: it has no number to compare with), and why."""
+
+    holds: bool | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A section of the paper.
+
+    Parameters
+    ----------
+    name, section, title : str
+        As it is called by name, where it stands in the paper, and what it is about.
+    tables : dict
+        Columns of each table, the ``COMMON`` ones apart; the tables are files of that name.
+    cells : callable
+        Of the size: the cells, in the order of their rows.
+    measure : callable
+        Of a cell and the run: its rows.
+    draw : callable
+        Of all rows by table, and a matplotlib figure to draw them in.
+    judge : callable
+        Of all rows by table: the verdict.
+    figure_size : tuple of float
+        Inches.
+    own_columns : tuple of str
+        Tables whose columns are complete.
+    """
+
+    name: str
+    section: str
+    title: str
+    tables: dict[str, tuple[str, ...]]
+    cells: Callable[[str], list[Cell]]
+    measure: Callable[[Cell, Run], list[Row]]
+    draw: Callable[[dict[str, list[Row]], Any], None]
+    judge: Callable[[dict[str, list[Row]]], Verdict]
+    figure_size: tuple[float, float] = (9.0, 4.0)
+    own_columns: tuple[str, ...] = ()
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of a table's file."""
+        return self.tables[table] + (() if table in self.own_columns else COMMON)
+
+
+@dataclass
+class Run:
+    """Where, how large and from which seed studies are run."""
+
+    out: Path
+    size: str
+    seed: int
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        """Tell whether the paper's number of repeats is asked for."""
+        return self.size == "full"
+
+    @property
+    def store(self) -> Path:
+        """The folder of finished cells."""
+        return self.out / ".cells" / f"{self.size}-{self.seed}"
+
+    def finish(self) -> None:
+        """Remove the finished cells, once every table has been written."""
+        shutil.rmtree(self.out / ".cells", ignore_errors=True)
+
+    def kept(self, key: str, compute: Callable[[], Any]) -> Any:
+        """Return what JSON can hold, computed once and read back by all that ask for it later."""
+        path = self.store / f"{key}.json"
+        found = _read(path)
+        if found is None:
+            begin = time.perf_counter()
+            found = {"format": FORMAT, "value": compute(), "seconds": time.perf_counter() - begin}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as file:
+                file.write(json.dumps(found).encode())
+        self.timings[key] = found["seconds"]
+        return found["value"]
+
+    def seeds(self, *key: int) -> np.random.Generator:
+        """Return a generator for some purpose, different for each key and each seed of the run."""
+        return np.random.default_rng([self.seed, *key])
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a finished cell, or None where there is none or it cannot be used."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+
+class Finding(NamedTuple):
+    """What a study has found."""
+
+    study: Study
+    rows: dict[str, list[Row]]
+    verdict: Verdict
+    seconds: float
+
+
+def run_study(study: Study, run: Run, report: Callable[[str], object] = lambda key: None) -> Finding:
+    """Measure what is not measured yet, and write the tables and the picture of a study."""
+    rows: dict[str, list[Row]] = {table: [] for table in study.tables}
+    for cell in study.cells(run.size):
+        name = f"{study.name}/{cell.key}"
+        rows[cell.table] += run.kept(name, partial(_measured, study, cell, run))
+        report(name)
+    run.out.mkdir(parents=True, exist_ok=True)
+    for table, found in rows.items():
+        with atomic_write(run.out / f"{table}.csv") as file:
+            file.write(as_csv(study.columns(table), found).encode())
+    _draw(study, rows, run.out / f"{study.name}.png")
+    seconds = sum(value for key, value in run.timings.items() if key.startswith(f"{study.name}/"))
+    return Finding(study, rows, study.judge(rows), seconds)
+
+
+def _measured(study: Study, cell: Cell, run: Run) -> list[dict[str, Any]]:
+    """Return the rows of a cell with Python's numbers, which JSON can hold."""
+    return [
+        {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+        for row in study.measure(cell, run)
+    ]
+
+
+def as_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return rows as text: numbers with six digits, the same on every machine; nothing for None."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([written(row.get(column)) for column in columns])
+    return text.getvalue()
+
+
+def written(value: Any) -> str:
+    """Return a cell of a table."""
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _draw(study: Study, rows: dict[str, list[Row]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
+    with pyplot.rc_context(style):
+        figure = pyplot.figure(figsize=study.figure_size, layout="constrained")
+        study.draw(rows, figure)
+        with atomic_write(path) as file:
+            figure.savefig(file, format="png", dpi=150)
+        pyplot.close(figure)
+
+
+def summary(values: Any) -> dict[str, Any]:
+    """Return the columns ``ours``, ``stderr`` and ``repeats`` of repeated measurements."""
+    values = np.asarray(values, dtype=float)
+    stderr = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None
+    return {"ours": float(values.mean()), "stderr": stderr, "repeats": values.size}
+
+
+def named(**parameters: Any) -> str:
+    """Return parameters as the text of their column."""
+
+    def shown(value: Any) -> str:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return " ".join(f"{name}={shown(value)}" for name, value in parameters.items())

@@ -1,0 +1,72 @@
+"""Theorem 2.3 and its corollary for a kernel that was learned, on the graph at hand."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from walkernel._checks import real_number, whole_number
+from walkernel.convergence import spectral_radius
+from walkernel.graph import Graph
+from walkernel.theory import rademacher_bound
+from walkernel.torch._modulation import ModulationBase
+
+
+class Bounds(NamedTuple):
+    """How much a learned kernel can overfit.
+
+    ``complexity`` is Theorem 2.3's bound on the empirical Rademacher complexity of its unit ball, with
+    αᵢ^(M) = |αᵢ|; ``gap`` what the true error exceeds the margin loss by at most, with probability 1 − δ,
+    for a margin (appendix A.4).
+    """
+
+    complexity: float
+    gap: float
+    spectral_radius: float
+    n_samples: int
+    margin: float
+    delta: float
+
+
+def learned_bounds(
+    modulation: ModulationBase,
+    graph: Graph,
+    n_samples: int,
+    *,
+    matrix: str = "normalized",
+    margin: float = 1.0,
+    delta: float = 0.05,
+) -> Bounds:
+    """Return Theorem 2.3's bound and its corollary's for a learned modulation.
+
+    Parameters
+    ----------
+    modulation : modulation
+        What was learned; α = f₁ * f₂.
+    graph : Graph
+        The graph, of which the spectral radius of M is used.
+    n_samples : int
+        Number of training nodes.
+    matrix : {"normalized", "adjacency", "combinatorial"}
+        The matrix M.
+    margin, delta : float
+        The margin of the loss, and the probability that the bound fails.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import FreeModulation, learned_bounds
+    >>> karate = wk.load_dataset("karate").graph
+    >>> round(learned_bounds(FreeModulation([1.0, 0.5]), karate, n_samples=34).complexity, 3)
+    0.257
+    """
+    m = whole_number("learned_bounds", "n_samples", n_samples, 1)
+    margin = real_number("learned_bounds", "margin", margin, above=0)
+    delta = real_number("learned_bounds", "delta", delta, above=0, below=1)
+    rho = spectral_radius(graph, matrix)
+    alpha = np.abs(modulation.coefficients(2 * modulation.n_terms() - 1))
+    complexity = rademacher_bound(alpha, rho, m)
+    gap = 2 / margin * complexity + 3 * math.sqrt(math.log(2 / delta) / (2 * m))
+    return Bounds(complexity, gap, rho, m, margin, delta)

@@ -1,0 +1,322 @@
+"""Implicit kernel learning (Sec. 3.5): f that predicts well, through a loss on nodes that are hidden in turn.
+
+In each epoch a few of the training nodes are hidden, their values are predicted from the others,
+
+    v̂_i = Σ_j K̂_ij v_j       or, normalised, that divided by Σ_j K̂_ij,
+
+and f takes a step down the loss of v̂ against v. No kernel matrix is formed: K̂ v = Φ₁(Φ₂ᵀ v).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from walkernel._checks import (
+    MATRICES,
+    Described,
+    distinct,
+    flag,
+    instance,
+    one_of,
+    progress_callback,
+    real_array,
+    real_number,
+    refuse,
+    whole_number,
+)
+from walkernel._random import check_seed
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.torch._bounds import Bounds, learned_bounds
+from walkernel.torch._held_out import ENSEMBLES, Pairs
+from walkernel.torch._losses import angular_loss
+from walkernel.torch._modulation import ModulationBase, NeuralModulation
+from walkernel.torch._training import Loop, Schedule, train
+from walkernel.torch._walk_tensors import WalkTensors
+from walkernel.walks import IndependentWalks, Sampler
+
+SOURCES = ("bank", "fresh")
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFit:
+    """What ``fit_to_task`` returns.
+
+    Attributes
+    ----------
+    modulation : modulation
+        The best that was found, by its loss at the validation nodes.
+    kernel : Kernel
+        The kernel that it estimates: Σ (f * f)_k Mᵏ.
+    history : ndarray, (epochs,)
+        Training loss.
+    validation : ndarray, (times, 2)
+        Epoch, and loss at the validation nodes after it.
+    loss : float
+        The least of these.
+    bounds : Bounds
+        Theorem 2.3 and its corollary for the learned kernel and the training nodes.
+    classes : ndarray or None
+        The labels that columns of predictions stand for.
+    interrupted : bool
+        Whether Ctrl-C ended the training early.
+    """
+
+    modulation: ModulationBase
+    kernel: Kernel
+    history: NDArray[np.float64]
+    validation: NDArray[np.float64]
+    loss: float
+    bounds: Bounds
+    classes: NDArray[Any] | None
+    interrupted: bool
+
+    def report(self) -> str:
+        """Say in words what was learned."""
+        b, ended = self.bounds, ", ended by an interrupt" if self.interrupted else ""
+        f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
+        return (
+            f"{len(self.history)} epochs{ended}; f = {f} …\n"
+            f"Loss at the validation nodes: {self.validation[0, 1]:.5g} before, {self.loss:.5g} at best.\n"
+            f"Theorem 2.3 with ρ = {b.spectral_radius:.3g} and {b.n_samples} nodes: Rademacher complexity at "
+            f"most {b.complexity:.4g}; error at most margin loss + {b.gap:.4g} (margin {b.margin:g}, "
+            f"δ = {b.delta:g})."
+        )
+
+
+def fit_to_task(
+    graph: Graph,
+    nodes: Any,
+    y: ArrayLike,
+    *,
+    loss: Loss = angular_loss,
+    n_walks: int = 16,
+    sampler: Sampler | None = None,
+    modulation: ModulationBase | None = None,
+    matrix: str = "normalized",
+    walks: str = "bank",
+    ensembles: str = "independent",
+    n_samples: int = 8,
+    masked: float = 0.05,
+    validation: float = 0.1,
+    normalize: bool = False,
+    batch_size: int | None = None,
+    patience: int | None = 200,
+    schedule: Schedule | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], object] | None = None,
+) -> TaskFit:
+    """Learn the modulation that predicts values at nodes from those at others, for a loss of one's own.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    nodes : list of nodes, (n,)
+        Nodes with known values, by the addressing rule.
+    y : array, (n,) or (n, k)
+        Their values, or labels (whole numbers or text): one column of zeros and ones for each class is then
+        predicted, and the loss is given numbers of classes.
+    loss : callable
+        Of (prediction (b, k), target (b, k) or (b,)); ``angular_loss``, ``squared_loss``,
+        ``cross_entropy_loss`` or any differentiable function.
+    n_walks : int
+        Walks from each node.
+    sampler : Sampler, optional
+        How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
+    modulation : modulation, optional
+        Where to start, and with it the family of f; it is not changed. The paper's network, nearly flat, with
+        a decay for which the walks have finite variance, if not given.
+    matrix : {"normalized", "adjacency", "combinatorial"}
+        The matrix M.
+    walks : {"bank", "fresh"}
+        Learn from ``n_samples`` samples of walks in turn, or from new walks in every epoch.
+    ensembles : {"independent", "shared"}
+        Walks of the rows and of the columns of K̂: two sets, or one.
+    n_samples : int
+        Samples of the bank.
+    masked : float
+        Share of the training nodes that is hidden and predicted in an epoch.
+    validation : float
+        Share of the nodes that is kept from training, to tell when to stop and what was best.
+    normalize : bool
+        Divide predictions by Σ_j K̂_ij.
+    batch_size : int, optional
+        Hidden nodes of one step; all at once if not given.
+    patience : int, optional
+        Epochs without a better validation loss after which training ends; None for all epochs.
+    schedule : Schedule, optional
+        Number of epochs and rates.
+    seed : int
+        Of walks and of the choice of nodes.
+    progress : callable, optional
+        Called with (epochs done, epochs in all).
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import Schedule, fit_to_task
+    >>> mesh = wk.datasets.cylinder_mesh()
+    >>> fit = fit_to_task(mesh.graph, range(mesh.graph.n_nodes), mesh.normals, schedule=Schedule(n_epochs=50))
+    >>> bool(fit.loss < fit.validation[0, 1])
+    True
+    """
+    owner = "fit_to_task"
+    instance(owner, "graph", graph, Graph)
+    schedule = Schedule() if schedule is None else schedule
+    instance(owner, "schedule", schedule, Schedule)
+    start = _start(owner, modulation, sampler)
+    values = _values(owner, graph, nodes, y, next(start.parameters()))
+    settings = _Settings(
+        real_number(owner, "masked", masked, above=0, below=1),
+        real_number(owner, "validation", validation, above=0, below=1),
+        bool(normalize),
+        None if batch_size is None else whole_number(owner, "batch_size", batch_size, 1),
+        one_of(owner, "walks", walks, SOURCES),
+        whole_number(owner, "n_samples", n_samples, 1),
+        check_seed(owner, seed),
+    )
+    flag(owner, "normalize", normalize)
+    pairs = Pairs(
+        whole_number(owner, "n_walks", n_walks, 1),
+        IndependentWalks(0.5) if sampler is None else sampler,
+        one_of(owner, "ensembles", ensembles, ENSEMBLES),
+        one_of(owner, "matrix", matrix, MATRICES),
+    )
+    task = _Task(graph, values, start, loss, pairs, settings)
+    report = progress_callback(owner, progress) or (lambda done, total: None)
+    total = schedule.n_epochs
+    patience = None if patience is None else whole_number(owner, "patience", patience, 1)
+    every = max(1, min(total // 20, (patience or total) // 4))
+    loop = Loop(owner, task.steps, task.judge, every, patience, lambda epoch: report(epoch, total))
+    found = train(start, loop, schedule)
+    bounds = learned_bounds(start, graph, task.training.size, matrix=matrix)
+    kernel = start.as_kernel(matrix=matrix)
+    history, judged = found.history, found.judged
+    return TaskFit(start, kernel, history, judged, found.best, bounds, values.classes, found.interrupted)
+
+
+class _Settings(NamedTuple):
+    masked: float
+    validation: float
+    normalize: bool
+    batch_size: int | None
+    walks: str
+    n_samples: int
+    seed: int
+
+
+class _Values(NamedTuple):
+    """Nodes, what is spread from them, and what the loss compares with."""
+
+    ids: NDArray[np.int64]  # (n,)
+    spread: Tensor  # (n, k)
+    targets: Tensor  # (n, k), or (n,) numbers of classes
+    classes: NDArray[Any] | None
+
+
+class _Task:
+    """Hiding, predicting, and the loss of it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: _Values,
+        modulation: ModulationBase,
+        loss: Loss,
+        pairs: Pairs,
+        settings: _Settings,
+    ) -> None:
+        self._graph, self._values, self._modulation, self._loss = graph, values, modulation, loss
+        self._pairs, self._settings = pairs, settings
+        self._random = np.random.default_rng(settings.seed)
+        order = self._random.permutation(values.ids.size)
+        n_validation = min(max(1, round(settings.validation * order.size)), order.size - 2)
+        self.validation, self.training = order[:n_validation], order[n_validation:]
+        self._judging = self._sample(2, 0)
+        in_bank = settings.n_samples if settings.walks == "bank" else 0
+        self._bank = [self._sample(0, k) for k in range(in_bank)]
+
+    def _sample(self, *key: int) -> tuple[WalkTensors, WalkTensors]:
+        """Return walks from the nodes with values."""
+        left, right = self._pairs.sample(
+            self._graph, key[0], self._settings.seed, *key[1:], nodes=self._graph.names(self._values.ids)
+        )
+        spread = self._values.spread
+        first = WalkTensors(left, device=spread.device, dtype=spread.dtype)
+        second = first if right is left else WalkTensors(right, device=spread.device, dtype=spread.dtype)
+        return first, second
+
+    def steps(self, epoch: int) -> Iterator[Tensor]:
+        """Hide some nodes and give the losses of batches of them."""
+        n_hidden = max(1, round(self._settings.masked * self.training.size))
+        hidden, known = np.split(self._random.permutation(self.training), [n_hidden])
+        sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(0, epoch)
+        size = self._settings.batch_size or hidden.size
+        for first in range(0, hidden.size, size):
+            yield self._loss_at(hidden[first : first + size], known, sample)
+
+    @torch.no_grad()
+    def judge(self) -> float:
+        """Return the loss at the validation nodes, predicted from all training nodes."""
+        return float(self._loss_at(self.validation, self.training, self._judging))
+
+    def _loss_at(
+        self, hidden: NDArray[np.int64], known: NDArray[np.int64], sample: tuple[WalkTensors, WalkTensors]
+    ) -> Tensor:
+        left, right = sample
+        first, second = self._modulation.sides(max(left.n_lengths, right.n_lengths))
+        spread = self._values.spread
+        is_known = torch.zeros(len(spread), 1, dtype=spread.dtype, device=spread.device)
+        is_known[known] = 1
+        columns = torch.cat([spread, torch.ones_like(is_known)], dim=1)
+        columns = columns if self._settings.normalize else spread
+        predicted = left.select(hidden).matmul(first, right.t_matmul(second, is_known * columns))
+        if self._settings.normalize:
+            predicted, weight = predicted[:, :-1], predicted[:, -1:]
+            predicted = predicted / torch.where(weight == 0, 1, weight)
+        return self._loss(predicted, self._values.targets[hidden])
+
+
+def _start(owner: str, modulation: ModulationBase | None, sampler: Sampler | None) -> ModulationBase:
+    """Return a copy of the start, or the usual one."""
+    if sampler is not None:
+        instance(owner, "sampler", sampler, Sampler)
+    if modulation is None:
+        ratio = 0.5 if sampler is None else sampler.ratio or 1.0
+        return NeuralModulation(decay=0.85 * math.sqrt(ratio))
+    instance(owner, "modulation", modulation, ModulationBase)
+    return deepcopy(modulation)
+
+
+def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:
+    """Check nodes and their values; labels become columns of zeros and ones."""
+    ids = graph.ids(nodes)
+    distinct(owner, "nodes", ids, graph.names)
+    if ids.size < 3:
+        refuse(owner, "nodes", "at least 3, to hide one, keep one and judge by one", Described(str(ids.size)))
+    options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
+    array = np.asarray(y)
+    if array.shape[:1] != (ids.size,):
+        refuse(owner, "y", f"one row for each of {ids.size} nodes", Described(f"shape {array.shape}"))
+    if array.ndim == 1 and array.dtype.kind in "iubUSO":
+        classes, numbers = np.unique(array, return_inverse=True)
+        if classes.size < 2:
+            refuse(owner, "y", "labels of at least two classes", Described(f"only {classes[0]!r}"))
+        ones = torch.as_tensor(np.eye(classes.size)[numbers], **options)
+        return _Values(ids, ones, torch.as_tensor(numbers, device=like.device), classes)
+    array = real_array(owner, "y", y)
+    if array.ndim not in (1, 2):
+        refuse(owner, "y", "of one or two dimensions", array)
+    columns = torch.tensor(array.reshape(ids.size, -1), **options)
+    return _Values(ids, columns, columns, None)

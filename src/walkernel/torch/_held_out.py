@@ -1,0 +1,160 @@
+"""Errors of K̂ on walks that nothing was learned from: learned f against unbiased, on the same walks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import instance, one_of, refuse, whole_number
+from walkernel.features import Walks
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.operators import exact_kernel
+from walkernel.sampling import sample_walks
+from walkernel.torch._modulation import ModulationBase
+from walkernel.walks import Sampler
+
+ENSEMBLES = ("independent", "shared")
+HELD_OUT = 1
+"""First word of the key from which seeds of held-out walks are made; training has 0, choosing a start 2."""
+
+
+class Pairs(NamedTuple):
+    """Which walks estimates are made of: how many, how, and whether two sets or one."""
+
+    n_walks: int
+    sampler: Sampler
+    ensembles: str
+    matrix: str
+
+    def sample(self, graph: Graph, *key: int, nodes: Any = None) -> tuple[Walks, Walks]:
+        """Return walks for the rows and for the columns, from a key that gives the same walks always."""
+        seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+
+        def walks(stream: int, transpose: bool) -> Walks:
+            return sample_walks(
+                graph, self.n_walks, sampler=self.sampler, seed=seed, stream=stream, nodes=nodes,
+                matrix=self.matrix, transpose=transpose,
+            )  # fmt: skip
+
+        left = walks(0, False)
+        return left, left if self.ensembles == "shared" else walks(1, graph.directed)
+
+
+class HeldOutErrors(NamedTuple):
+    """Mean squared relative errors ‖K̂ − K‖²_F / ‖K‖²_F, and standard errors, on the same walks.
+
+    ``ratio`` is learned / unbiased, ``z`` the difference unbiased − learned in its standard errors.
+    """
+
+    learned: float
+    learned_stderr: float
+    unbiased: float
+    unbiased_stderr: float
+    ratio: float
+    ratio_stderr: float
+    z: float
+    n_samples: int
+    ensembles: str
+
+
+def held_out_errors(
+    graph: Graph,
+    kernel: Kernel,
+    modulation: ModulationBase,
+    *,
+    n_walks: int,
+    sampler: Sampler,
+    seed: int = 0,
+    n_samples: int = 100,
+    ensembles: str = "independent",
+) -> HeldOutErrors:
+    """Return the errors of estimates of K with a learned modulation and with the unbiased one.
+
+    Parameters
+    ----------
+    graph : Graph
+        Any graph, of some thousand nodes at most: K is computed exactly.
+    kernel : Kernel
+        K.
+    modulation : modulation
+        What was learned, for instance on another graph.
+    n_walks : int
+        Walks from each node.
+    sampler : Sampler
+        Their law.
+    seed : int
+        Of the walks, which are not those of a fit with the same seed.
+    n_samples : int
+        Number of independent estimates, at least 2.
+    ensembles : {"independent", "shared"}
+        K̂ = Φ₁Φ₂ᵀ from two sets of walks, or ΦΦᵀ from one, as in the paper's tables.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import FreeModulation, held_out_errors
+    >>> kernel = wk.RegularizedLaplacian(d=2, sigma=0.8)
+    >>> damped = FreeModulation(kernel.modulation(60) * 0.9 ** np.arange(60))
+    >>> karate = wk.load_dataset("karate").graph
+    >>> errors = held_out_errors(karate, kernel, damped, n_walks=16, sampler=wk.IndependentWalks(0.5))
+    >>> errors.ratio < 0.9
+    True
+    """
+    owner = "held_out_errors"
+    instance(owner, "modulation", modulation, ModulationBase)
+    whole_number(owner, "n_samples", n_samples, 2)
+    pairs = Pairs(n_walks, sampler, one_of(owner, "ensembles", ensembles, ENSEMBLES), kernel.matrix)
+    if ensembles == "shared" and graph.directed:
+        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
+    K = exact_kernel(graph, kernel)
+    n_lengths = sampler.longest + 1
+    learned = tuple(side.detach().cpu().double().numpy() for side in modulation.sides(n_lengths))
+    errors = np.array(
+        [
+            [
+                square_error(left.features(first), right.features(second), K)
+                for first, second in (learned, unbiased_sides(kernel, n_lengths))
+            ]
+            for left, right in (pairs.sample(graph, HELD_OUT, seed, sample) for sample in range(n_samples))
+        ]
+    )
+    return _compared(errors, ensembles)
+
+
+def square_error(left: ArrayLike, right: ArrayLike, K: NDArray[np.float64]) -> float:
+    """Return ‖Φ₁Φ₂ᵀ − K‖² / ‖K‖² of sparse features."""
+    product = left @ right.T  # type: ignore[union-attr, operator]
+    crossed = float(product.multiply(K).sum())
+    return (float(product.power(2).sum()) - 2 * crossed) / float((K**2).sum()) + 1
+
+
+def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
+    """Return means, standard errors and the paired comparison of (samples, 2) errors."""
+    n = len(errors)
+    (learned, unbiased), spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(n)
+    ratio = learned / unbiased
+    ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
+    gain = errors[:, 1] - errors[:, 0]
+    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n))
+    return HeldOutErrors(
+        float(learned), float(spread[0]), float(unbiased), float(spread[1]), float(ratio),
+        float(ratio_stderr), float(z), n, ensembles,
+    )  # fmt: skip
+
+
+def unbiased_sides(kernel: Kernel, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the symmetric pair of a kernel, or the lazy one where it has no other."""
+    if kernel.has_root():
+        f = kernel.modulation(length)
+        return f, f
+    return kernel.coefficients(length), np.eye(1, length)[0]
+
+
+def samples(pairs: Pairs, graphs: list[Graph], *key: int) -> Iterator[tuple[Walks, Walks]]:
+    """Give one sample on each of some graphs."""
+    for place, graph in enumerate(graphs):
+        yield pairs.sample(graph, *key, place)

@@ -1,0 +1,126 @@
+"""The training loop that all fits share: Adam with a decaying rate, judged now and then, best kept.
+
+A loop can be stopped with Ctrl-C at any time: what was best so far is restored and returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from walkernel._checks import Described, real_number, refuse, whole_number
+from walkernel.torch._modulation import ModulationBase
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast to train: the rate is multiplied by ``gamma`` after every ``every`` epochs.
+
+    With Adam a parameter moves by about the rate in each epoch, so that it can travel no further than
+    ``learning_rate`` · ``every`` / (1 − ``gamma``) in all: 4 by default, and 0.4 with ``Schedule.paper()``,
+    which is too short a way for most random starts.
+
+    Examples
+    --------
+    >>> from walkernel.torch import Schedule
+    >>> Schedule.paper()
+    Schedule(n_epochs=1000, learning_rate=0.01, gamma=0.975, every=1)
+    """
+
+    n_epochs: int = 1000
+    learning_rate: float = 0.01
+    gamma: float = 0.975
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        whole_number("Schedule", "n_epochs", self.n_epochs, 1)
+        real_number("Schedule", "learning_rate", self.learning_rate, above=0)
+        real_number("Schedule", "gamma", self.gamma, above=0, below=1 + 1e-15)
+        whole_number("Schedule", "every", self.every, 1)
+
+    @staticmethod
+    def paper() -> Schedule:
+        """Return the schedule of Sec. 3.4: the rate falls after every epoch."""
+        return Schedule(every=1)
+
+
+class Trained(NamedTuple):
+    """Losses of all epochs, what the judge said, and how the loop ended."""
+
+    history: NDArray[np.float64]  # (epochs,)
+    judged: NDArray[np.float64]  # (times judged, 2): epoch and value
+    best: float
+    interrupted: bool
+
+
+class Loop(NamedTuple):
+    """What is minimised, what decides which parameters are kept, and who is told.
+
+    ``steps`` gives the losses of the steps of an epoch, one by one; ``judge`` a number that is smaller for
+    better parameters, asked after every ``judged_every`` epochs; the loop ends where ``patience`` epochs
+    bring nothing better.
+    """
+
+    owner: str
+    steps: Callable[[int], object]  # epoch -> iterable of losses
+    judge: Callable[[], float]
+    judged_every: int
+    patience: int | None
+    report: Callable[[int], object]  # epochs done
+
+
+def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained:
+    """Minimise a loss over the parameters of a modulation, which is left with the best ones."""
+    optimizer = torch.optim.Adam(modulation.parameters(), lr=schedule.learning_rate)
+    rate = torch.optim.lr_scheduler.StepLR(optimizer, schedule.every, schedule.gamma)
+    history: list[float] = []
+    judged: list[tuple[int, float]] = [(0, loop.judge())]
+    best, kept = judged[0], deepcopy(modulation.state_dict())
+    interrupted = False
+    try:
+        for epoch in range(1, schedule.n_epochs + 1):
+            history.append(_epoch(loop, epoch, modulation, optimizer))
+            rate.step()
+            if epoch % loop.judged_every == 0 or epoch == schedule.n_epochs:
+                judged.append((epoch, loop.judge()))
+                if judged[-1][1] < best[1] or not math.isfinite(best[1]):
+                    best, kept = judged[-1], deepcopy(modulation.state_dict())
+                if loop.patience is not None and epoch - best[0] >= loop.patience:
+                    break
+            loop.report(epoch)
+    except KeyboardInterrupt:
+        interrupted = True
+    modulation.load_state_dict(kept)
+    return Trained(np.array(history), np.array(judged), best[1], interrupted)
+
+
+def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.optim.Optimizer) -> float:
+    """Take the steps of one epoch and return their mean loss."""
+    losses = []
+    for loss in loop.steps(epoch):  # type: ignore[attr-defined]
+        _check_loss(loop.owner, epoch, loss)
+        optimizer.zero_grad()
+        (loss + modulation.penalty()).backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return float(np.mean(losses))
+
+
+def _check_loss(owner: str, epoch: int, loss: object) -> None:
+    """Refuse a loss that cannot be minimised."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+        rule = "one that returns a number that depends on the prediction, as a tensor"
+        refuse(owner, "loss", rule, loss, error=TypeError)
+    if not torch.isfinite(loss):
+        refuse(
+            owner, "loss", "finite", Described(f"{float(loss.detach())} in epoch {epoch}"),
+            "Use a smaller learning rate, another start, or a smaller decay of the modulation.",
+        )  # fmt: skip
