@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import InfiniteVarianceWarning, instance, refuse, whole_number
+from walkernel._checks import Described, InfiniteVarianceWarning, instance, refuse, whole_number
 from walkernel.budgeting import head_costs, spend_walks
 from walkernel.convergence import (
     Modulated,
@@ -34,6 +34,11 @@ LAST_RESORT = IndependentWalks(0.1 * 2.0**-6)
 
 SMALLEST_USEFUL_P_HALT = 0.01
 """Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
+
+NARROWER, WIDER = 1 / 8, 1.5
+"""Lengthscales around that of a start, as factors, which one walk sample serves where they are learned."""
+CONVERGENCE = 1.05
+"""How many times the spectral radius the radius of convergence of what is tried is at least."""
 
 MOST_STITCHES = 16
 
@@ -160,6 +165,30 @@ def _cost(sizes: NDArray[np.float64], law: NDArray[np.float64]) -> float:
     return float((sizes[1:n] ** 2 / law[1:n]).sum() * law[1:].sum())
 
 
+def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
+    """Return the kernels that one walk sample must suit: a range of them if the lengthscale varies."""
+    if kernel.lengthscale is None or not {"lengthscale", "modulation"} & set(learn):
+        return (kernel,)
+    factors = (NARROWER, 1.0, converging(graph, kernel, WIDER))
+    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in factors)
+
+
+def converging(graph: Graph, kernel: Kernel, factor: float) -> float:
+    """Return a factor of the lengthscale, or one half way to where the kernel's series nearly diverges."""
+    least = CONVERGENCE * spectral_radius(graph, kernel.matrix)
+
+    def converges(factor: float) -> bool:
+        return least < kernel.with_lengthscale(kernel.lengthscale * factor).radius  # type: ignore[operator]
+
+    if converges(factor):
+        return factor
+    low, high = 1.0, factor
+    for _ in range(20):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if converges(middle) else (low, middle)
+    return math.sqrt(low)
+
+
 def choose_pair(
     graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, stitches: int = 1
 ) -> tuple[str, str]:
@@ -233,3 +262,25 @@ def _warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> 
             InfiniteVarianceWarning,
             stacklevel=5,
         )
+
+
+def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
+    """Refuse a kernel that is no covariance on the graph, with the reason."""
+    if graph.directed:
+        refuse(
+            owner, "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
+            graph, "Use Graph.from_scipy(A + A.T).",
+        )  # fmt: skip
+    reach = 1.0 if kernel.matrix != "adjacency" else float(spectral_radius(graph, "adjacency"))
+    points = reach * np.cos(np.linspace(0, np.pi, 2001))
+    if not kernel.is_positive_semidefinite((-reach, reach)):
+        values = np.real(kernel.spectrum(points))
+        worst = int(values.argmin())
+        refuse(
+            owner, "kernel", "positive semidefinite, as a covariance is",
+            Described(f"{kernel}, whose eigenvalue at λ = {points[worst]:.3g} is {values[worst]:.3g}"),
+            "Diffusion, RegularizedLaplacian and Matern always are.",
+        )  # fmt: skip
+    if not kernel.has_root():
+        remedy = "NodeSmoother takes it, with the lazy pair."
+        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)

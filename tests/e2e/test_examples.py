@@ -82,8 +82,16 @@ def check_find_maximum(output, data_is_absent):
     assert last < 0.7 * first
 
 
+def check_gpytorch_regression(output, data_is_absent):
+    rows = (numbers(output, name) for name in ("lengthscale", "free f", "true kernel"))
+    errors, densities, *_ = zip(*rows, strict=False)
+    for lengthscale, free, true in (errors, densities):
+        assert lengthscale > free + 0.1 > true + 0.1
+
+
 SMALLER = {"plot_find_maximum": ["--repeats", "2"]}
 CHECKS = {
+    "gpytorch_regression": check_gpytorch_regression,
     "plot_road_map": check_road_map,
     "plot_find_maximum": check_find_maximum,
     "plot_classify_papers": check_classify_papers,

@@ -21,9 +21,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
-from walkernel.convergence import spectral_radius
-from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.planning import NARROWER, WIDER, converging
 from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     FeaturesOf,
@@ -40,15 +39,11 @@ MOST_LEARNED_FROM = 2000
 """Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
 MOST_TRIED = 500
 """Nodes by which a start is chosen."""
-NARROWER, WIDER = 1 / 8, 1.5
-"""Lengthscales around that of the start, as factors, which one walk sample serves."""
 LEAP = 2.0
 """How far the next range begins beyond this one, as a factor, where the best start is at its end."""
 WORTH_A_LEAP = 1.01
 FAR_BELOW = 1 / 4
 """A maximum so far below the range's center, as a factor, is sought again with shorter walks."""
-CONVERGENCE = 1.05
-"""How many times the spectral radius the radius of convergence of what is tried is at least."""
 LEAST_SHARE = 0.1
 """f(1) / f(0) below which a kernel is as good as diagonal."""
 MOST_DOUBLINGS = 16
@@ -75,30 +70,6 @@ class Learned(NamedTuple):
     n_evaluations: int
     n_nodes: int
     n_free: int  # observations less columns of the mean
-
-
-def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:
-    """Return the kernels that one walk sample must suit: a range of them if the lengthscale varies."""
-    if kernel.lengthscale is None or not {"lengthscale", "modulation"} & set(learn):
-        return (kernel,)
-    factors = (NARROWER, 1.0, converging(graph, kernel, WIDER))
-    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in factors)
-
-
-def converging(graph: Graph, kernel: Kernel, factor: float) -> float:
-    """Return a factor of the lengthscale, or one half way to where the kernel's series nearly diverges."""
-    least = CONVERGENCE * spectral_radius(graph, kernel.matrix)
-
-    def converges(factor: float) -> bool:
-        return least < kernel.with_lengthscale(kernel.lengthscale * factor).radius  # type: ignore[operator]
-
-    if converges(factor):
-        return factor
-    low, high = 1.0, factor
-    for _ in range(20):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if converges(middle) else (low, middle)
-    return math.sqrt(low)
 
 
 def learn_hyperparameters(

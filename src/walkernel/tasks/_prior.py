@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from walkernel._checks import Described, one_of, real_array, real_number, refuse, whole_number
-from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
-from walkernel.planning import checked_sampler, choose_sampler
+from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
 from walkernel.tasks._covariances import SOLVERS
-from walkernel.tasks._learning import served_kernels
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
@@ -26,28 +24,6 @@ MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "modulation")
 MOST_FREE = 32
 """Terms of a modulation function that is learned term by term."""
-
-
-def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
-    """Refuse a kernel that is no covariance on the graph, with the reason."""
-    if graph.directed:
-        refuse(
-            owner, "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
-            graph, "Use Graph.from_scipy(A + A.T).",
-        )  # fmt: skip
-    reach = 1.0 if kernel.matrix != "adjacency" else float(spectral_radius(graph, "adjacency"))
-    points = reach * np.cos(np.linspace(0, np.pi, 2001))
-    if not kernel.is_positive_semidefinite((-reach, reach)):
-        values = np.real(kernel.spectrum(points))
-        worst = int(values.argmin())
-        refuse(
-            owner, "kernel", "positive semidefinite, as a covariance is",
-            Described(f"{kernel}, whose eigenvalue at λ = {points[worst]:.3g} is {values[worst]:.3g}"),
-            "Diffusion, RegularizedLaplacian and Matern always are.",
-        )  # fmt: skip
-    if not kernel.has_root():
-        remedy = "NodeSmoother takes it, with the lazy pair."
-        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
 
 
 def walks_for(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from walkernel._checks import Described, instance, refuse
 from walkernel.features import Walks
-from walkernel.torch._sparse import Structure, multiply
+from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -41,6 +41,8 @@ class WalkTensors:
         (start nodes, nodes of the graph): the shape of Φ.
     n_lengths : int
         Length of the longest walk and one: later terms of f are not used.
+    n_entries : int
+        Entries of Φ that are not zero for every f.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class WalkTensors:
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
         instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
-        self._hold(*_entries_by_length(walks), torch.device(device or "cpu"), dtype)
+        self._hold(*_entries_by_length(walks), _placed(device or "cpu"), dtype)
 
     def _hold(
         self,
@@ -72,13 +74,12 @@ class WalkTensors:
         self._loads, self._places = loads, places
         self.device, self.dtype = device, dtype
         self.shape: tuple[int, int] = places.shape
-        self.n_lengths: int = loads.shape[1]
-        self._weighing, self._structure = Structure(loads, device), Structure(places, device)
-        self._load_values = torch.as_tensor(loads.data, dtype=dtype, device=device)
+        self.n_entries, self.n_lengths = loads.shape
+        self._weighing, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
         """Return the same walks on a device and of a dtype; itself if they are there."""
-        device, dtype = torch.device(device or self.device), dtype or self.dtype
+        device, dtype = _placed(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
         return self._like(self._loads, self._places, device, dtype)
@@ -92,9 +93,7 @@ class WalkTensors:
             refuse(
                 "WalkTensors.select", "rows", f"positions from 0 to {self.shape[0] - 1}, not none", positions
             )
-        numbered = scipy.sparse.csr_array(
-            (np.arange(self._places.nnz), self._places.indices, self._places.indptr), shape=self.shape
-        )[positions]
+        numbered = _numbered(self._places, positions)
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
 
     @staticmethod
@@ -119,7 +118,7 @@ class WalkTensors:
         f = self._checked(f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return multiply(self._weighing, self._load_values, f[:, None])[:, 0]
+        return (self._weighing @ f[:, None])[:, 0]
 
     def matmul(
         self,
@@ -154,18 +153,43 @@ class WalkTensors:
         zeros = torch.zeros(self.shape[0], dtype=self.dtype, device=self.device)
         return zeros.index_add(0, self._structure.rows, self.entries(f).square())
 
+    def gram(
+        self,
+        f: Tensor,  # (k,)
+        other: WalkTensors,
+    ) -> Tensor:  # (start nodes, start nodes of the other)
+        """Return Φ_f Ψ_fᵀ as a dense matrix, with Ψ the features of other walks on the same nodes."""
+        a = self.entries(f)
+        return gram(self._structure, a, other._structure, a if other is self else other.entries(f))
+
+    def shared_entries(
+        self,
+        rows: NDArray[np.int64],  # (p,)
+        other: WalkTensors,
+        columns: NDArray[np.int64],  # (p,)
+    ) -> tuple[Tensor, Tensor, Tensor]:  # (q,) each
+        """Return where rows of Φ and of Ψ have entries at the same nodes: pair, entry of Φ, entry of Ψ."""
+        first, second = _numbered(self._places, rows), _numbered(other._places, columns)
+        keys, at, there = np.intersect1d(_keys(first), _keys(second), assume_unique=True, return_indices=True)
+        found = (keys // self.shape[1], first.data[at], second.data[there])
+        return tuple(torch.as_tensor(array, device=self.device) for array in found)  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: Any) -> WalkTensors:
+        return self
+
     def _checked(self, f: Tensor) -> Tensor:
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
             refuse("WalkTensors", "f", "a tensor of one dimension, not empty", f, error=TypeError)
-        return self._alike("f", f)
+        return self.check_alike("f", f)
 
     def _columns(self, x: Tensor, axis: int) -> Tensor:
         if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
             got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
             refuse("WalkTensors", "x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
-        return self._alike("x", x)
+        return self.check_alike("x", x)
 
-    def _alike(self, name: str, tensor: Tensor) -> Tensor:
+    def check_alike(self, name: str, tensor: Tensor) -> Tensor:
+        """Return a tensor that is of the dtype and on the device of the walks, or refuse it."""
         if tensor.dtype != self.dtype or tensor.device != self.device:
             refuse(
                 "WalkTensors", name, f"of {self.dtype} on {self.device}, as the walks are",
@@ -173,6 +197,11 @@ class WalkTensors:
                 "Use walks.to(device, dtype), or the tensor's.", TypeError,
             )  # fmt: skip
         return tensor
+
+
+def _placed(device: torch.device | str) -> torch.device:
+    """Return a device as tensors on it call it: "cuda" is cuda:0."""
+    return torch.empty(0, device=device).device
 
 
 def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
@@ -188,6 +217,18 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
         shape=(walks.ids.size, walks.graph.n_nodes),
     )
     return by_length, places
+
+
+def _numbered(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Return some rows, with the numbers of the entries for data."""
+    numbers = np.arange(places.nnz)
+    return scipy.sparse.csr_array((numbers, places.indices, places.indptr), shape=places.shape)[rows]
+
+
+def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
+    """Return a number for the place of each entry."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return rows * matrix.shape[1] + matrix.indices
 
 
 def _rescaled(loads: NDArray[np.float64], lengths: NDArray[np.int64], scale: float) -> NDArray[np.float64]:

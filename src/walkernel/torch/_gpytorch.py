@@ -1,0 +1,302 @@
+"""Graph kernels for GPyTorch: inputs are node ids, and what is trained is the lengthscale, or f itself.
+
+Walks are sampled once, when the kernel is made; every evaluation afterwards is a re-weighting of them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import torch
+from gpytorch.constraints import Interval
+from gpytorch.kernels import Kernel as GPyTorchKernel
+from gpytorch.priors import Prior
+from numpy.typing import NDArray
+from torch import Tensor
+
+from walkernel._checks import MATRICES, Described, instance, one_of, refuse, whole_number
+from walkernel.convergence import check_convergence
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
+from walkernel.sampling import MOST_WALKS, sample_walks
+from walkernel.torch._modulation import Modulation
+from walkernel.torch._operator import FeatureOperator
+from walkernel.torch._walk_tensors import WalkTensors
+from walkernel.walks import SAMPLERS, IndependentWalks, Sampler
+
+MOST_KEPT = 16
+"""Selections of nodes that are remembered."""
+
+
+class GRFKernel(GPyTorchKernel):
+    """A covariance Φ_f Φ_fᵀ on the nodes of a graph, for any GPyTorch model.
+
+    Inputs are ids of nodes, of shape (n,) or (n, 1), whole numbers of any dtype; ``graph.ids`` gives them for
+    labels. All members of a batch (…, n, 1) must be of the same nodes. The amplitude is that of a
+    ``gpytorch.kernels.ScaleKernel`` around this one.
+
+    The diagonal is that of one walk set, too large on average, as it is in ``NodeGPRegressor``: the noise is
+    fitted beside it.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph, undirected.
+    kernel : Kernel or Modulation
+        A positive semidefinite kernel, whose lengthscale, if it has one, is trained as ``raw_lengthscale``
+        and begins as it is; or a modulation function, whose parameters are trained.
+    n_walks : int
+        Walks from each node.
+    sampler : Sampler, optional
+        How walks are drawn. If not given, ``choose_sampler`` chooses for kernels of 1/8 to 1.5 times the
+        lengthscale, as ``NodeGPRegressor`` does when it starts from the same kernel. Walks are not drawn
+        anew where training leaves that range: a kernel that has become too wide for them warns when it is
+        evaluated in eval mode. For a modulation the choice is that for its initial values, or
+        ``IndependentWalks()`` if these do not fall off.
+    seed : int
+        Seed of the walks.
+    nodes : list of nodes, optional
+        Where walks start, by the addressing rule: the inputs that are possible; all nodes if not given.
+    matrix : {"normalized", "adjacency", "combinatorial"}, optional
+        The matrix of a modulation, "normalized" if not given; kernels have their own.
+    lengthscale_prior : gpytorch.priors.Prior, optional
+    lengthscale_constraint : gpytorch.constraints.Interval, optional
+        ``Positive()`` if not given.
+    batch_shape : torch.Size
+        Of lengthscales that are trained side by side.
+    device : device or str, optional
+        "cpu" if not given; the walks go along with ``kernel.to``.
+    dtype : dtype
+        float64 or float32.
+
+    Attributes
+    ----------
+    walks : WalkTensors
+        The walks from all nodes that are possible.
+    sampler : Sampler
+        How they were drawn.
+
+    Examples
+    --------
+    >>> import torch, walkernel as wk
+    >>> from walkernel.torch import GRFKernel
+    >>> kernel = GRFKernel(wk.load_dataset("karate").graph, wk.Diffusion(2.0), n_walks=16)
+    >>> kernel(torch.tensor([0, 1, 33])).to_dense().shape
+    torch.Size([3, 3])
+    """
+
+    is_stationary = False
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel | Modulation,
+        *,
+        n_walks: int = 256,
+        sampler: Sampler | None = None,
+        seed: int = 0,
+        nodes: Any = None,
+        matrix: str | None = None,
+        lengthscale_prior: Prior | None = None,
+        lengthscale_constraint: Interval | None = None,
+        batch_shape: torch.Size | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        owner = type(self).__name__
+        n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+        self.__dict__["has_lengthscale"] = getattr(kernel, "lengthscale", None) is not None
+        if not self.has_lengthscale and (lengthscale_prior, lengthscale_constraint) != (None, None):
+            got = Described(f"a prior or a constraint of {kernel}")
+            refuse(owner, "lengthscale_prior", "None for a kernel without a lengthscale", got)
+        super().__init__(
+            batch_shape=batch_shape,
+            lengthscale_prior=lengthscale_prior,
+            lengthscale_constraint=lengthscale_constraint,
+        )
+        self.matrix = matrix = _checked_matrix(owner, graph, kernel, matrix)
+        self.graph, self.kernel, self.n_walks = graph, kernel, n_walks
+        self.sampler = _sampler_for(owner, graph, kernel, matrix, n_walks, sampler)
+        walks = sample_walks(graph, n_walks, sampler=self.sampler, seed=seed, nodes=nodes, matrix=matrix)
+        self.walks = WalkTensors(walks, device=device, dtype=dtype)
+        self._place = np.full(graph.n_nodes, -1)
+        self._place[walks.ids] = np.arange(walks.ids.size)
+        self._selections: OrderedDict[bytes, WalkTensors] = OrderedDict()
+        self._last_checked: object = None
+        self.to(device=self.walks.device, dtype=dtype)
+        if self.has_lengthscale:
+            self.lengthscale = torch.full_like(self.raw_lengthscale, kernel.lengthscale)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the walks."""
+        return self.walks.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """That of the walks."""
+        return self.walks.device
+
+    def _apply(self, fn: Any, recurse: bool = True) -> GRFKernel:
+        super()._apply(fn, recurse)
+        like = fn(torch.empty(0, dtype=self.dtype, device=self.device))
+        walks = self.walks.to(like.device, like.dtype)
+        if walks is not self.walks:
+            self.walks = walks
+            self._selections.clear()
+        return self
+
+    def as_kernel(self) -> Kernel:
+        """Return the kernel as it is now, usable wherever kernels are.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> from walkernel.torch import GRFKernel
+        >>> GRFKernel(wk.load_dataset("karate").graph, wk.Diffusion(2.0), n_walks=16).as_kernel()
+        Diffusion(sigma=2.0)
+        """
+        if isinstance(self.kernel, Modulation):
+            return self.kernel.as_kernel(matrix=self.matrix)
+        if not self.has_lengthscale:
+            return self.kernel
+        if self.lengthscale.numel() > 1:
+            got = Described(f"batch_shape {tuple(self.batch_shape)}")
+            refuse(type(self).__name__, "batch_shape", "() for a single kernel", got, "Index it first.")
+        return self.kernel.with_lengthscale(self.lengthscale.item())
+
+    def modulation(self) -> Tensor:
+        """Return f as it is now at all lengths of the walks, differentiable, (…, n_lengths)."""
+        length = self.walks.n_lengths
+        if isinstance(self.kernel, Modulation):
+            return self.kernel(length)
+        if not self.has_lengthscale:
+            return torch.as_tensor(self.kernel.modulation(length), dtype=self.dtype, device=self.device)
+        return _ModulationOf.apply(  # type: ignore[no-untyped-call]
+            self.lengthscale[..., 0, 0], self.graph, self.kernel, length
+        )
+
+    def forward(
+        self,
+        x1: Tensor,  # (…, n, 1)
+        x2: Tensor,  # (…, m, 1)
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
+    ) -> FeatureOperator | Tensor:  # (…, n, m), or (…, n) if ``diag``
+        """Return the covariance between nodes."""
+        if last_dim_is_batch:
+            refuse(type(self).__name__, "last_dim_is_batch", "False", last_dim_is_batch)
+        if self.has_lengthscale and not self.training:
+            self._warn_if_too_wide()
+        rows, columns = self._walks_from(x1), self._walks_from(x2)
+        f = self.modulation()
+        batch = torch.broadcast_shapes(self.batch_shape, x1.shape[:-2], x2.shape[:-2])
+        covariance = FeatureOperator(f.expand(*batch, f.shape[-1]), rows, columns)
+        return covariance.diagonal(dim1=-1, dim2=-2) if diag else covariance
+
+    def _walks_from(self, x: Tensor) -> WalkTensors:
+        """Return the walks from some nodes, the same object for the same nodes."""
+        ids = _node_ids(type(self).__name__, x, self.graph.n_nodes)
+        key = ids.tobytes()
+        if key not in self._selections:
+            places = self._place[ids]
+            if (places < 0).any():
+                got = Described(f"node {ids[places < 0][0]}")
+                refuse(type(self).__name__, "x", "of nodes that walks start from", got, "Add them to nodes=.")
+            all_of_them = np.array_equal(places, np.arange(self.walks.shape[0]))
+            self._selections[key] = self.walks if all_of_them else self.walks.select(places)
+            self._forget()
+        self._selections.move_to_end(key)
+        return self._selections[key]
+
+    def _forget(self) -> None:
+        """Drop selections that were not used for longest, so that they are few and not large."""
+        kept = self._selections
+        while len(kept) > 2 and (
+            len(kept) > MOST_KEPT or sum(one.n_entries for one in kept.values()) > 2 * self.walks.n_entries
+        ):
+            kept.popitem(last=False)
+
+    def _warn_if_too_wide(self) -> None:
+        """Warn of a lengthscale that the walks do not reach, once for each value."""
+        values = self.lengthscale.detach().reshape(-1).tolist()
+        if values != self._last_checked:
+            self._last_checked = values
+            for value in values:
+                kernel = self.kernel.with_lengthscale(value)
+                checked_sampler(self.graph, kernel, "symmetric", self.sampler, self.n_walks)
+
+
+class _ModulationOf(torch.autograd.Function):
+    """f of a kernel as a function of its lengthscale ℓ, with ∂f/∂ℓ = (∂f/∂ log ℓ) / ℓ."""
+
+    @staticmethod
+    def forward(ctx: Any, lengthscale: Tensor, graph: Graph, kernel: Kernel, length: int) -> Tensor:
+        kernels = [kernel.with_lengthscale(value) for value in lengthscale.reshape(-1).tolist()]
+        for one in kernels:
+            check_convergence(graph, one)
+        shape = (*lengthscale.shape, length)
+        slopes = np.array([one.modulation_slope(length) for one in kernels]).reshape(shape)
+        ctx.save_for_backward(lengthscale.new_tensor(slopes) / lengthscale[..., None])
+        return lengthscale.new_tensor(np.array([one.modulation(length) for one in kernels]).reshape(shape))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return (grad * slopes).sum(dim=-1), None, None, None
+
+
+def _checked_matrix(owner: str, graph: Graph, kernel: Kernel | Modulation, matrix: str | None) -> str:
+    """Return the matrix that is walked on."""
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    if matrix is not None:
+        one_of(owner, "matrix", matrix, MATRICES)
+    if isinstance(kernel, Modulation):
+        return matrix or "normalized"
+    instance(owner, "kernel", kernel, Kernel, "It may also be a modulation, such as FreeModulation(10).")
+    if matrix not in (None, kernel.matrix):
+        refuse(owner, "matrix", f"that of the kernel ({kernel.matrix!r}), or None", matrix)
+    return kernel.matrix
+
+
+def _sampler_for(
+    owner: str, graph: Graph, kernel: Kernel | Modulation, matrix: str, n_walks: int, sampler: Sampler | None
+) -> Sampler:
+    """Check that the kernel is a covariance, and return the sampler to use."""
+    if sampler is not None:
+        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+    if isinstance(kernel, Modulation):
+        try:
+            initial = kernel.as_kernel(matrix=matrix)
+        except ValueError:  # f does not fall off
+            initial = kernel.as_kernel(length=1, matrix=matrix)
+            sampler = sampler or IndependentWalks()
+        check_covariance(owner, graph, initial)
+        return sampler or choose_sampler(graph, initial, n_walks=n_walks)
+    check_convergence(graph, kernel)
+    check_covariance(owner, graph, kernel)
+    checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
+    return sampler or choose_sampler(graph, *served_kernels(graph, kernel, ("lengthscale",)), n_walks=n_walks)
+
+
+def _node_ids(owner: str, x: Tensor, n_nodes: int) -> NDArray[np.int64]:
+    """Return the ids that inputs (…, n, 1) stand for, the same in all members of a batch, (n,)."""
+    remedy = "Node ids are the samples; they are not numbers to compute with."
+    if x.ndim < 2 or x.shape[-1] != 1 or x.numel() == 0:
+        refuse(owner, "x", "nodes of shape (n,) or (n, 1)", Described(f"shape {tuple(x.shape)}"), remedy)
+    if x.is_floating_point() and n_nodes > 2 / torch.finfo(x.dtype).eps:
+        refuse(owner, "x", f"of a dtype that holds {n_nodes} ids, as int64 does", Described(str(x.dtype)))
+    values = x.detach().cpu().double().numpy().reshape(-1, x.shape[-2])
+    bad = ~((values >= 0) & (values < n_nodes) & (values == np.floor(values)))
+    if bad.any():
+        got = Described(f"{values[bad][0]:g}")
+        refuse(owner, "x", f"ids of nodes, whole numbers from 0 to {n_nodes - 1}", got, remedy)
+    if (values != values[0]).any():
+        rule = "of the same nodes in all members of a batch"
+        refuse(owner, "x", rule, Described(f"different nodes, of shape {tuple(x.shape)}"))
+    return values[0].astype(np.int64)

@@ -1,0 +1,50 @@
+"""Loops over pairs of features at the same node: A Bᵀ and its derivative, for matrices sparse by columns.
+
+Column j of A has its rows at ``rows[indptr[j] : indptr[j + 1]]``, and its entries there in ``values``. Pairs
+of rows that never meet cost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from walkernel.walks.compiling import compiled
+
+
+@compiled
+def add_products(
+    indptr: Any,  # (columns + 1,)
+    rows: Any,  # (nnz of A,)
+    values: Any,  # (nnz of A,)
+    other_indptr: Any,
+    other_rows: Any,
+    other_values: Any,
+    out: Any,  # (rows of A, rows of B)
+) -> None:
+    """Add A Bᵀ."""
+    for column in range(indptr.size - 1):
+        first, last = other_indptr[column], other_indptr[column + 1]
+        for place in range(indptr[column], indptr[column + 1]):
+            row, value = rows[place], values[place]
+            for other in range(first, last):
+                out[row, other_rows[other]] += value * other_values[other]
+
+
+@compiled
+def sum_products(
+    indptr: Any,
+    rows: Any,
+    other_indptr: Any,
+    other_rows: Any,
+    other_values: Any,
+    grad: Any,  # (rows of A, rows of B)
+    out: Any,  # (nnz of A,)
+) -> None:
+    """Write G B at the entries of A."""
+    for column in range(indptr.size - 1):
+        first, last = other_indptr[column], other_indptr[column + 1]
+        for place in range(indptr[column], indptr[column + 1]):
+            row, total = rows[place], 0.0
+            for other in range(first, last):
+                total += grad[row, other_rows[other]] * other_values[other]
+            out[place] = total
