@@ -64,15 +64,18 @@ class ModulationBase(nn.Module):
         first, second = (_values(side) for side in self.sides(_length(length)))
         return np.convolve(first, second)[:length]
 
-    def n_terms(self) -> int:
-        """Return the number of terms after which both sides are negligible, 1e-12 of their largest."""
+    def n_terms(self, longest: int | None = None) -> int:
+        """Return the number of terms after which both sides are negligible, 1e-12 of their largest.
+
+        ``longest`` is the most that are ever used, for instance by walks; without it f must fall off.
+        """
         needed = 1
-        for side in self.sides(LONGEST):
+        for side in self.sides(LONGEST if longest is None else _length(longest)):
             sizes = np.abs(_values(side))
             needed = max(
                 needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
             )
-        if needed == LONGEST:
+        if longest is None and needed == LONGEST:
             refuse(
                 type(self).__name__, "length", "given, where f does not fall off", None,
                 "Give the length at which f ends, or a modulation with decay < 1.",
@@ -170,7 +173,8 @@ class NeuralModulation(Modulation):
         self.signed = bool(signed)
         self.decay, self.amplitude = _scales(owner, decay, amplitude)
         sizes = [1, *self.hidden, 1]
-        options = {"device": device, "dtype": _dtype(owner, dtype)}
+        device = torch.get_default_device() if device is None else device
+        options = {"device": device, "dtype": check_dtype(owner, dtype)}
         generator = torch.Generator().manual_seed(whole_number(owner, "seed", seed))
         self.layers = nn.ModuleList(_layer(a, b, generator, options) for a, b in pairwise(sizes))
         if one_of(owner, "init", init, INITS) == "flat":
@@ -249,8 +253,12 @@ class FreeModulation(Modulation):
             f = real_array(owner, "initial", initial, ndim=1)
             if f.size == 0:
                 refuse(owner, "initial", "a non-empty list", initial)
-            theta = f / (self.amplitude * self.decay ** np.arange(f.size))
-        self.theta = nn.Parameter(torch.as_tensor(theta, dtype=_dtype(owner, dtype), device=device))
+            with np.errstate(all="ignore"):
+                theta = f / (self.amplitude * self.decay ** np.arange(f.size))
+            if not np.isfinite(theta).all():
+                remedy = "Give fewer terms, or a larger decay."
+                refuse(owner, "initial", "of terms that amplitude · decayˡ can be a factor of", f, remedy)
+        self.theta = nn.Parameter(torch.as_tensor(theta, dtype=check_dtype(owner, dtype), device=device))
 
     def forward(self, length: int) -> Tensor:
         """Return f(0) … f(length − 1), (length,)."""
@@ -311,8 +319,8 @@ class ModulationPair(ModulationBase):
 
 
 def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[str, Any]) -> nn.Linear:
-    """Return a layer with PyTorch's initial law, from a generator of its own."""
-    layer = nn.Linear(inputs, outputs, **options)
+    """Return a layer with PyTorch's initial law, from a generator of its own: the global one is not used."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, **options)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         for parameter in (layer.weight, layer.bias):
@@ -351,7 +359,8 @@ def _scales(owner: str, decay: float, amplitude: float) -> tuple[float, float]:
     return decay, real_number(owner, "amplitude", amplitude, above=0)
 
 
-def _dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
+def check_dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of a module, or refuse it."""
     if dtype not in DTYPES:
         refuse(owner, "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
     return dtype

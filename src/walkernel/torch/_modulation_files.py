@@ -17,6 +17,7 @@ from walkernel.torch._modulation import (
     ModulationBase,
     ModulationPair,
     NeuralModulation,
+    check_dtype,
 )
 
 
@@ -38,6 +39,7 @@ def load_modulation(
     [1.  0.5]
     """
     rule = "an intact file written by a modulation's save"
+    check_dtype("load_modulation", dtype)
     try:
         settings = dict(json.loads(existing_file(path).read_text()))
     except (ValueError, TypeError) as error:
@@ -47,7 +49,7 @@ def load_modulation(
         refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")
     try:
         return _restored(settings, {"device": device, "dtype": dtype})
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         refuse("load_modulation", "path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
 
 
