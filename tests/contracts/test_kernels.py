@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import graphs
 import walkernel as wk
-from walkernel.kernels import Kernel, convolve
+from walkernel.kernels import Kernel, SquaredSeries, convolve
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ KERNELS = [
     wk.InverseCosine(0.0625),
     wk.PowerSeries([2.0, 1.0, 0.5]),
     wk.PowerSeries.from_function(lambda x: np.cosh(x) + 0.3 * x),
+    SquaredSeries([1.0, 0.5, 0.2]),
+    SquaredSeries([1.0, -0.6, 0.1]),
     wk.Diffusion(1.0) + wk.Matern(),
     3.0 * wk.Diffusion(1.0),
     wk.Diffusion(1.0) * wk.RegularizedLaplacian(1, 1.0),
