@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from walkernel._checks import fits_in_memory, instance, refuse
+from walkernel._checks import fits_in_memory, instance, refuse, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
@@ -65,6 +65,10 @@ class ExpectedError:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float64,
     ) -> None:
+        instance("ExpectedError", "graph", graph, Graph)
+        instance("ExpectedError", "kernel", kernel, Kernel)
+        n_walks = whole_number("ExpectedError", "n_walks", n_walks, 1)
+        n_lengths = whole_number("ExpectedError", "n_lengths", n_lengths, 1)
         remedy = "The closed form knows no coupled walks; learn from samples with walks='fresh'."
         instance("ExpectedError", "sampler", sampler, IndependentWalks, remedy)
         n = graph.n_nodes
@@ -96,6 +100,7 @@ class ExpectedError:
 
     def __call__(self, modulation: ModulationBase) -> Tensor:
         """Return the relative error, differentiable by the parameters."""
+        instance("ExpectedError", "modulation", modulation, ModulationBase)
         return self.of_sides(*modulation.sides(self._n_lengths))
 
     def of_sides(
