@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import instance, one_of, refuse, whole_number
+from walkernel._random import check_seed
 from walkernel.features import Walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -105,7 +106,12 @@ def held_out_errors(
     True
     """
     owner = "held_out_errors"
+    instance(owner, "graph", graph, Graph)
+    instance(owner, "kernel", kernel, Kernel)
     instance(owner, "modulation", modulation, ModulationBase)
+    instance(owner, "sampler", sampler, Sampler)
+    n_walks = whole_number(owner, "n_walks", n_walks, 1)
+    seed = check_seed(owner, seed)
     whole_number(owner, "n_samples", n_samples, 2)
     pairs = Pairs(n_walks, sampler, one_of(owner, "ensembles", ensembles, ENSEMBLES), kernel.matrix)
     if ensembles == "shared" and graph.directed:
@@ -139,7 +145,7 @@ def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
     ratio = learned / unbiased
     ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
     gain = errors[:, 1] - errors[:, 0]
-    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n))
+    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
     return HeldOutErrors(
         float(learned), float(spread[0]), float(unbiased), float(spread[1]), float(ratio),
         float(ratio_stderr), float(z), n, ensembles,
