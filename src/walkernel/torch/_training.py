@@ -24,7 +24,7 @@ from walkernel.torch._modulation import ModulationBase
 class Schedule:
     """How long and how fast to train: the rate is multiplied by ``gamma`` after every ``every`` epochs.
 
-    With Adam a parameter moves by about the rate in each epoch, so that it can travel no further than
+    With Adam a parameter moves by about the rate in each epoch, so that it travels hardly further than
     ``learning_rate`` · ``every`` / (1 − ``gamma``) in all: 4 by default, and 0.4 with ``Schedule.paper()``,
     which is too short a way for most random starts.
 
@@ -93,9 +93,9 @@ def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained
                 judged.append((epoch, loop.judge()))
                 if judged[-1][1] < best[1] or not math.isfinite(best[1]):
                     best, kept = judged[-1], deepcopy(modulation.state_dict())
-                if loop.patience is not None and epoch - best[0] >= loop.patience:
-                    break
             loop.report(epoch)
+            if loop.patience is not None and judged[-1][0] - best[0] >= loop.patience:
+                break
     except KeyboardInterrupt:
         interrupted = True
     modulation.load_state_dict(kept)
@@ -106,7 +106,7 @@ def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.
     """Take the steps of one epoch and return their mean loss."""
     losses = []
     for loss in loop.steps(epoch):  # type: ignore[attr-defined]
-        _check_loss(loop.owner, epoch, loss)
+        check_loss(loop.owner, epoch, loss)
         optimizer.zero_grad()
         (loss + modulation.penalty()).backward()
         optimizer.step()
@@ -114,11 +114,12 @@ def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.
     return float(np.mean(losses))
 
 
-def _check_loss(owner: str, epoch: int, loss: object) -> None:
+def check_loss(owner: str, epoch: int, loss: object) -> None:
     """Refuse a loss that cannot be minimised."""
     if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
         rule = "one that returns a number that depends on the prediction, as a tensor"
-        refuse(owner, "loss", rule, loss, error=TypeError)
+        got = Described(f"a tensor of shape {tuple(loss.shape)}") if isinstance(loss, Tensor) else loss
+        refuse(owner, "loss", rule, got, error=TypeError)
     if not torch.isfinite(loss):
         refuse(
             owner, "loss", "finite", Described(f"{float(loss.detach())} in epoch {epoch}"),
