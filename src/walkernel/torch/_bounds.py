@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from walkernel._checks import real_number, whole_number
+from walkernel._checks import instance, real_number, whole_number
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.theory import rademacher_bound
@@ -38,6 +38,7 @@ def learned_bounds(
     matrix: str = "normalized",
     margin: float = 1.0,
     delta: float = 0.05,
+    length: int | None = None,
 ) -> Bounds:
     """Return Theorem 2.3's bound and its corollary's for a learned modulation.
 
@@ -53,6 +54,8 @@ def learned_bounds(
         The matrix M.
     margin, delta : float
         The margin of the loss, and the probability that the bound fails.
+    length : int, optional
+        Number of terms of f; as many as are not negligible if not given.
 
     Examples
     --------
@@ -62,11 +65,15 @@ def learned_bounds(
     >>> round(learned_bounds(FreeModulation([1.0, 0.5]), karate, n_samples=34).complexity, 3)
     0.257
     """
+    instance("learned_bounds", "modulation", modulation, ModulationBase)
+    instance("learned_bounds", "graph", graph, Graph)
     m = whole_number("learned_bounds", "n_samples", n_samples, 1)
     margin = real_number("learned_bounds", "margin", margin, above=0)
     delta = real_number("learned_bounds", "delta", delta, above=0, below=1)
     rho = spectral_radius(graph, matrix)
-    alpha = np.abs(modulation.coefficients(2 * modulation.n_terms() - 1))
+    n_terms = modulation.n_terms() if length is None else whole_number("learned_bounds", "length", length, 1)
+    first, second = (side.detach().cpu().double().numpy() for side in modulation.sides(n_terms))
+    alpha = np.abs(np.convolve(first, second))
     complexity = rademacher_bound(alpha, rho, m)
     gap = 2 / margin * complexity + 3 * math.sqrt(math.log(2 / delta) / (2 * m))
     return Bounds(complexity, gap, rho, m, margin, delta)

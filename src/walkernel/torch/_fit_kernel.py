@@ -170,8 +170,9 @@ def fit_to_kernel(
         graphs[0], kernel, best, n_walks=n_walks, sampler=sampler, seed=seed, n_samples=n_held_out,
         ensembles=ensembles,
     )  # fmt: skip
-    bounds = learned_bounds(best, graphs[0], graphs[0].n_nodes, matrix=kernel.matrix)
-    learned = best.as_kernel(matrix=kernel.matrix)
+    length = best.n_terms(sampler.longest + 1)
+    bounds = learned_bounds(best, graphs[0], graphs[0].n_nodes, matrix=kernel.matrix, length=length)
+    learned = best.as_kernel(length=length, matrix=kernel.matrix)
     return KernelFit(
         best, learned, trained[winner].history, values, errors, bounds, trained[-1].interrupted
     )  # fmt: skip
@@ -209,7 +210,7 @@ class _KernelTask:
     ) -> None:
         self._graphs, self._pairs, self._walks = graphs, pairs, walks
         self._n_samples, self._seed = n_samples, seed
-        self._targets = [torch.as_tensor(exact_kernel(graph, kernel)) for graph in graphs]
+        self._exact = [torch.as_tensor(exact_kernel(graph, kernel)) for graph in graphs]
         self._kernel = kernel
         self._bank: list[list[tuple[WalkTensors, WalkTensors]]] = []
         self._chosen_by: list[list[tuple[WalkTensors, WalkTensors]]] = []
@@ -220,7 +221,7 @@ class _KernelTask:
         first = next(modulation.parameters())
         self._options: dict[str, Any] = {"device": first.device, "dtype": first.dtype}
         self._modulation = modulation
-        self._targets = [target.to(**self._options) for target in self._targets]
+        self._targets = [exact.to(**self._options) for exact in self._exact]
         if self._walks == "expected":
             n = _closed_form_length(self._kernel, self._pairs.sampler)
             self._expected = [
@@ -281,9 +282,7 @@ def _closed_form_length(kernel: Kernel, sampler: Sampler) -> int:
 def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:
     """Return graphs as a list, each of which the kernel converges on."""
     instance(owner, "kernel", kernel, Kernel)
-    found = [graphs] if isinstance(graphs, Graph) else list(graphs)
-    if not found:
-        refuse(owner, "graphs", "at least one Graph", graphs)
+    found = [graphs] if isinstance(graphs, Graph) else _listed(owner, "graphs", "a Graph", graphs)
     for graph in found:
         instance(owner, "graphs", graph, Graph)
         check_convergence(graph, kernel)
@@ -312,14 +311,21 @@ def _starts(
             NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=seed + k)
             for k, init in enumerate(("flat", "random", "random"))
         ]
-    given = [modulation] if isinstance(modulation, ModulationBase) else list(modulation)
-    if not given:
-        refuse(owner, "modulation", "at least one modulation", modulation)
+    if isinstance(modulation, ModulationBase):
+        return [deepcopy(modulation)]
+    given = _listed(owner, "modulation", "a modulation", modulation)
     for one in given:
         if not isinstance(one, ModulationBase):
             got = Described(type(one).__name__)
             refuse(owner, "modulation", "a modulation or a list of them", got, error=TypeError)
     return [deepcopy(one) for one in given]
+
+
+def _listed(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
+    """Return several as a list, of at least one."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        refuse(owner, parameter, f"{kind} or a non-empty list of them", given, error=TypeError)
+    return list(given)
 
 
 def _scales(kernel: Kernel) -> tuple[float, float]:
