@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from walkernel._checks import Described, refuse
+
 
 def angular_loss(
     prediction: Tensor,  # (b, k)
@@ -14,6 +16,7 @@ def angular_loss(
 
     A prediction of zero, at a node that no known one is reached from, counts as a right angle.
     """
+    _same_shape("angular_loss", prediction, target)
     return (1 - torch.nn.functional.cosine_similarity(prediction, target, dim=1)).mean()
 
 
@@ -22,6 +25,9 @@ def cross_entropy_loss(
     target: Tensor,  # (b,): numbers of classes
 ) -> Tensor:
     """Return the mean of −log softmax(scores) at the true classes."""
+    if target.ndim != 1 or target.is_floating_point():
+        got = Described(f"{target.dtype} of shape {tuple(target.shape)}")
+        refuse("cross_entropy_loss", "target", "numbers of classes, (b,)", got, "Give y as labels.")
     return torch.nn.functional.cross_entropy(prediction, target)
 
 
@@ -30,4 +36,13 @@ def squared_loss(
     target: Tensor,  # (b, k)
 ) -> Tensor:
     """Return the mean squared error."""
+    _same_shape("squared_loss", prediction, target)
     return (prediction - target).square().mean()
+
+
+def _same_shape(owner: str, prediction: Tensor, target: Tensor) -> None:
+    """Refuse targets that would be compared with predictions in the wrong pairs."""
+    if prediction.shape != target.shape:
+        rule = f"of the shape of the prediction, {tuple(prediction.shape)}"
+        got = Described(f"shape {tuple(target.shape)}")
+        refuse(owner, "target", rule, got, "For labels use cross_entropy_loss, or give y as floats.")
