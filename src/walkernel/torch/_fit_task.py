@@ -31,6 +31,7 @@ from walkernel._checks import (
     real_array,
     real_number,
     refuse,
+    shown,
     whole_number,
 )
 from walkernel._random import check_seed
@@ -40,7 +41,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._held_out import ENSEMBLES, Pairs
 from walkernel.torch._losses import angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
-from walkernel.torch._training import Loop, Schedule, train
+from walkernel.torch._training import Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
@@ -175,6 +176,9 @@ def fit_to_task(
     instance(owner, "graph", graph, Graph)
     schedule = Schedule() if schedule is None else schedule
     instance(owner, "schedule", schedule, Schedule)
+    if not callable(loss):
+        refuse(owner, "loss", "a function of (prediction, target)", loss, error=TypeError)
+    flag(owner, "normalize", normalize)
     start = _start(owner, modulation, sampler)
     values = _values(owner, graph, nodes, y, next(start.parameters()))
     settings = _Settings(
@@ -186,7 +190,8 @@ def fit_to_task(
         whole_number(owner, "n_samples", n_samples, 1),
         check_seed(owner, seed),
     )
-    flag(owner, "normalize", normalize)
+    if ensembles == "shared" and graph.directed:
+        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
     pairs = Pairs(
         whole_number(owner, "n_walks", n_walks, 1),
         IndependentWalks(0.5) if sampler is None else sampler,
@@ -200,8 +205,9 @@ def fit_to_task(
     every = max(1, min(total // 20, (patience or total) // 4))
     loop = Loop(owner, task.steps, task.judge, every, patience, lambda epoch: report(epoch, total))
     found = train(start, loop, schedule)
-    bounds = learned_bounds(start, graph, task.training.size, matrix=matrix)
-    kernel = start.as_kernel(matrix=matrix)
+    length = start.n_terms(pairs.sampler.longest + 1)
+    bounds = learned_bounds(start, graph, task.training.size, matrix=matrix, length=length)
+    kernel = start.as_kernel(length=length, matrix=matrix)
     history, judged = found.history, found.judged
     return TaskFit(start, kernel, history, judged, found.best, bounds, values.classes, found.interrupted)
 
@@ -259,7 +265,7 @@ class _Task:
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
         """Hide some nodes and give the losses of batches of them."""
-        n_hidden = max(1, round(self._settings.masked * self.training.size))
+        n_hidden = min(max(1, round(self._settings.masked * self.training.size)), self.training.size - 1)
         hidden, known = np.split(self._random.permutation(self.training), [n_hidden])
         sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(0, epoch)
         size = self._settings.batch_size or hidden.size
@@ -269,7 +275,10 @@ class _Task:
     @torch.no_grad()
     def judge(self) -> float:
         """Return the loss at the validation nodes, predicted from all training nodes."""
-        return float(self._loss_at(self.validation, self.training, self._judging))
+        loss = self._loss_at(self.validation, self.training, self._judging)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            check_loss("fit_to_task", 0, loss)
+        return float(loss)
 
     def _loss_at(
         self, hidden: NDArray[np.int64], known: NDArray[np.int64], sample: tuple[WalkTensors, WalkTensors]
@@ -306,17 +315,23 @@ def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) ->
     if ids.size < 3:
         refuse(owner, "nodes", "at least 3, to hide one, keep one and judge by one", Described(str(ids.size)))
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
-    array = np.asarray(y)
+    try:
+        array = np.asarray(y)
+    except ValueError:
+        refuse(owner, "y", "a rectangular array", y)
     if array.shape[:1] != (ids.size,):
         refuse(owner, "y", f"one row for each of {ids.size} nodes", Described(f"shape {array.shape}"))
     if array.ndim == 1 and array.dtype.kind in "iubUSO":
-        classes, numbers = np.unique(array, return_inverse=True)
+        try:
+            classes, numbers = np.unique(array, return_inverse=True)
+        except TypeError:
+            refuse(owner, "y", "labels of one kind, whole numbers or text", y, error=TypeError)
         if classes.size < 2:
-            refuse(owner, "y", "labels of at least two classes", Described(f"only {classes[0]!r}"))
+            refuse(owner, "y", "labels of at least two classes", Described(f"only {shown(classes[0])}"))
         ones = torch.as_tensor(np.eye(classes.size)[numbers], **options)
         return _Values(ids, ones, torch.as_tensor(numbers, device=like.device), classes)
     array = real_array(owner, "y", y)
-    if array.ndim not in (1, 2):
-        refuse(owner, "y", "of one or two dimensions", array)
+    if array.ndim not in (1, 2) or array.size == 0:
+        refuse(owner, "y", "of one or two dimensions, and not empty", array)
     columns = torch.tensor(array.reshape(ids.size, -1), **options)
     return _Values(ids, columns, columns, None)
