@@ -276,7 +276,8 @@ def _closed_form_length(kernel: Kernel, sampler: Sampler) -> int:
     n = sampler.longest + 1
     sizes = np.abs(kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)) ** 2
     sizes = sizes / sampler.survival()[:n]
-    return int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 2 if sizes.any() else 2
+    needed = int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 2 if sizes.any() else 2
+    return min(needed, n)
 
 
 def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:

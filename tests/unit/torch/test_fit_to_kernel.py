@@ -197,6 +197,15 @@ def test_kernels_whose_series_falls_slowly(kernel):
     assert math.isfinite(result.bounds.complexity)
 
 
+def test_closed_form_of_a_kernel_whose_own_f_has_no_finite_variance():
+    """Terms are taken up to the longest walk, and what is learned is far better than unbiased."""
+    wide = wk.RegularizedLaplacian(d=2, sigma=3.0)
+    schedule = Schedule(n_epochs=80, learning_rate=0.05)
+    result = fit(kernel=wide, walks="expected", modulation=NeuralModulation(decay=0.6), schedule=schedule)
+    assert result.chosen_by[0] < 0.7
+    assert math.isfinite(result.errors.learned)
+
+
 def test_starts_of_different_precision():
     single, double = start(dtype=torch.float32), start()
     result = fit(walks="bank", modulation=[single, double], schedule=Schedule(n_epochs=1))
