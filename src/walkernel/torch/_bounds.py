@@ -11,7 +11,7 @@ from walkernel._checks import instance, real_number, whole_number
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.theory import rademacher_bound
-from walkernel.torch._modulation import ModulationBase
+from walkernel.torch._modulation import ModulationBase, check_modulation
 
 
 class Bounds(NamedTuple):
@@ -65,7 +65,7 @@ def learned_bounds(
     >>> round(learned_bounds(FreeModulation([1.0, 0.5]), karate, n_samples=34).complexity, 3)
     0.257
     """
-    instance("learned_bounds", "modulation", modulation, ModulationBase)
+    check_modulation("learned_bounds", modulation)
     instance("learned_bounds", "graph", graph, Graph)
     m = whole_number("learned_bounds", "n_samples", n_samples, 1)
     margin = real_number("learned_bounds", "margin", margin, above=0)

@@ -23,7 +23,7 @@ from walkernel._checks import fits_in_memory, instance, refuse, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
-from walkernel.torch._modulation import ModulationBase
+from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import IndependentWalks, Sampler, step_law
 
 
@@ -100,7 +100,7 @@ class ExpectedError:
 
     def __call__(self, modulation: ModulationBase) -> Tensor:
         """Return the relative error, differentiable by the parameters."""
-        instance("ExpectedError", "modulation", modulation, ModulationBase)
+        check_modulation("ExpectedError", modulation)
         return self.of_sides(*modulation.sides(self._n_lengths))
 
     def of_sides(

@@ -40,7 +40,7 @@ from walkernel.kernels import Kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._held_out import ENSEMBLES, Pairs
 from walkernel.torch._losses import angular_loss
-from walkernel.torch._modulation import ModulationBase, NeuralModulation
+from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
 from walkernel.torch._training import Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
@@ -304,7 +304,7 @@ def _start(owner: str, modulation: ModulationBase | None, sampler: Sampler | Non
     if modulation is None:
         ratio = 0.5 if sampler is None else sampler.ratio or 1.0
         return NeuralModulation(decay=0.85 * math.sqrt(ratio))
-    instance(owner, "modulation", modulation, ModulationBase)
+    check_modulation(owner, modulation)
     return deepcopy(modulation)
 
 

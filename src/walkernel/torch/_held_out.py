@@ -15,7 +15,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
 from walkernel.sampling import sample_walks
-from walkernel.torch._modulation import ModulationBase
+from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 
 ENSEMBLES = ("independent", "shared")
@@ -108,7 +108,7 @@ def held_out_errors(
     owner = "held_out_errors"
     instance(owner, "graph", graph, Graph)
     instance(owner, "kernel", kernel, Kernel)
-    instance(owner, "modulation", modulation, ModulationBase)
+    check_modulation(owner, modulation)
     instance(owner, "sampler", sampler, Sampler)
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
     seed = check_seed(owner, seed)

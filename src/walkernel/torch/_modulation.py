@@ -359,6 +359,13 @@ def _scales(owner: str, decay: float, amplitude: float) -> tuple[float, float]:
     return decay, real_number(owner, "amplitude", amplitude, above=0)
 
 
+def check_modulation(owner: str, modulation: object) -> None:
+    """Refuse what is no modulation."""
+    if not isinstance(modulation, ModulationBase):
+        remedy = "Use NeuralModulation, FreeModulation or a ModulationPair of them."
+        refuse(owner, "modulation", "a modulation", modulation, remedy, TypeError)
+
+
 def check_dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of a module, or refuse it."""
     if dtype not in DTYPES:

@@ -192,5 +192,7 @@ def test_bad_arguments_are_refused(name):
 
 def test_only_modulations_have_errors():
     *_, error = error_of("unweighted", 4)
-    with pytest.raises(TypeError, match="ExpectedError: modulation must be"):
+    with pytest.raises(
+        TypeError, match=r"ExpectedError: modulation must be a modulation, got .* Use NeuralModulation"
+    ):
         error([1.0, 0.5])
