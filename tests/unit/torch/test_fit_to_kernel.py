@@ -281,6 +281,19 @@ def test_schedules_fall_after_every_few_epochs():
     assert -np.diff(values) == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.025], rel=0.02)
 
 
+def test_training_is_adam_on_loss_and_penalty():
+    free = FreeModulation([0.6, 0.3, 0.1], strength=0.2)
+    result = fit(walks="expected", modulation=free, schedule=Schedule(6, 0.05, 0.5, 2))
+    error, adam, history = ExpectedError(ring(), KERNEL, 8, HALF, 9), torch.optim.Adam(free.parameters()), []
+    for epoch in range(6):
+        adam.param_groups[0]["lr"] = 0.05 * 0.5 ** (epoch // 2)
+        adam.zero_grad()
+        history.append(error(free))
+        (history[-1] + 0.1 * free.theta.square().sum()).backward()
+        adam.step()
+    assert result.history == pytest.approx([loss.item() for loss in history], rel=1e-8)
+
+
 def test_losses_that_are_no_numbers_end_the_fit():
     net = start()
     with torch.no_grad():
