@@ -135,6 +135,36 @@ def test_held_out_errors_have_their_expected_value(kind):
     assert abs(found.unbiased - another(UNBIASED).item()) > 4 * found.unbiased_stderr, "the twin: 15 walks"
 
 
+def sampled(graph, f, n_samples=400):
+    """Errors of estimates with f on both sides, from walks of fixed seeds."""
+    K, errors = wk.exact_kernel(graph, KERNEL), []
+    for seed in range(n_samples):
+        left, right = (
+            wk.sample_walks(graph, 16, sampler=HALF, seed=seed, stream=stream).features(f).toarray()
+            for stream in (0, 1)
+        )
+        errors.append(((left @ right.T - K) ** 2).sum() / (K**2).sum())
+    return np.array(errors)
+
+
+def test_samples_have_the_expected_error():
+    """|mean − closed form| below 4 standard errors, for an f that is not the kernel's; twins are beyond 6."""
+    graph = graphs.karate()
+    f = KERNEL.modulation(40) * 0.85 ** np.arange(40)
+    errors = sampled(graph, f)
+    spread = errors.std(ddof=1) / np.sqrt(errors.size)
+
+    def distance(n_walks=16, p_halt=0.5, f=f):
+        form = ExpectedError(graph, KERNEL, n_walks, wk.IndependentWalks(p_halt), 40)
+        return abs(errors.mean() - form(FreeModulation(f)).item()) / spread
+
+    assert distance() < 4
+    assert distance(n_walks=15) > 6, "one walk less"
+    assert distance(p_halt=0.45) > 6, "another length law"
+    assert distance(f=np.append(f[1:], 0.0)) > 6, "lengths off by one"
+    assert distance(f=KERNEL.modulation(40)) > 6, "another f"
+
+
 def test_twin_features_of_another_kernel_are_seen():
     """Estimates of K(0.8 M) against K: their error is not that of the closed form."""
     graph = graphs.karate()

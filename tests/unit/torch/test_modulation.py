@@ -177,7 +177,7 @@ def test_learned_kernels_are_estimated_like_others():
     graph, kernel = graphs.karate(), neural(hidden=(6,), signed=True).as_kernel()
     exact = wk.exact_kernel(graph, kernel)
     size = np.linalg.norm(exact)
-    assert np.linalg.norm(wk.estimate_kernel(graph, kernel, 2000).to_dense() - exact) < 0.1 * size
+    assert np.linalg.norm(wk.estimate_kernel(graph, kernel, 500).to_dense() - exact) < 0.2 * size
     v = np.random.default_rng(0).standard_normal(34)
     assert np.allclose(wk.polynomial_operator(graph, kernel) @ v, exact @ v, atol=1e-9 * size)
     assert np.allclose(wk.exact_kernel(graph, kernel.scaled(0.5)), spectral(graph, kernel, 0.5))
@@ -198,9 +198,9 @@ def spectral(graph, kernel, factor):
 def test_learned_kernels_serve_estimators(name):
     graph, kernel = graphs.karate(), MODULATIONS[name]().as_kernel()
     y = np.sin(np.arange(34.0))
-    smoother = wk.NodeSmoother(graph, kernel, n_walks=4000, random_state=1).fit(range(30), y[:30])
+    smoother = wk.NodeSmoother(graph, kernel, n_walks=1000, random_state=1).fit(range(30), y[:30])
     exact = wk.exact_kernel(graph, kernel)[30:, :30] @ y[:30]
-    assert np.abs(smoother.predict(range(30, 34)) - exact).max() < 0.15 * np.abs(y).max()
+    assert np.abs(smoother.predict(range(30, 34)) - exact).max() < 0.2 * np.abs(y).max()
     assert smoother.pair_ == "symmetric"
 
 
