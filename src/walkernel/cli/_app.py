@@ -91,7 +91,14 @@ def options(
         bool, typer.Option("--debug", envvar="WALKERNEL_DEBUG", help="Show where in the code a failure was.")
     ] = False,
 ) -> None:
-    """Kernels on the nodes of graphs, from random walks."""
+    """Kernels on the nodes of graphs, from random walks.
+
+    GRAPH is a file (edge list, Matrix Market, GraphML, GML, .npz, mesh) or the name of a data set.
+
+    KERNEL is diffusion(sigma=1), regularized-laplacian(d=1, sigma=1),
+    matern(nu=1.5, kappa=1), p-step(p=2, alpha=2), inverse-cosine(scale=1),
+    or the .json file of a learned f; parameters may be left out.
+    """
 
 
 def say(message: str) -> None:

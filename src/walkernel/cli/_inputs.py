@@ -27,7 +27,8 @@ GraphName = Annotated[
     ),
 ]
 Directed = Annotated[
-    bool | None, typer.Option("--directed/--undirected", help="Whether edges have a direction.")
+    bool | None,
+    typer.Option("--directed", help="Edges of the file lead from their first node to the second."),
 ]
 Relabel = Annotated[
     bool, typer.Option("--relabel", help="Take whole numbers in an edge list for labels, not for ids.")
@@ -35,11 +36,7 @@ Relabel = Annotated[
 KernelName = Annotated[
     str,
     typer.Option(
-        "--kernel",
-        metavar="KERNEL",
-        help="diffusion(sigma=1), regularized-laplacian(d=1, sigma=1), matern(nu=1.5, kappa=1), "
-        "p-step(p=2, alpha=2), inverse-cosine(scale=1), or the .json file of a learned f; "
-        "parameters may be left out.",
+        "--kernel", metavar="KERNEL", help='Such as "matern(nu=2.5)"; `walkernel --help` tells them all.'
     ),
 ]
 Matrix = Annotated[

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -29,7 +30,8 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         table.add_column(title, justify="right" if numbers else "left", no_wrap=True)
     for row in cells:
         table.add_row(*(Text(_shown(cell)) for cell in row))
-    console.print(table, width=None if console.is_terminal else WIDEST, crop=console.is_terminal)
+    screen = console if console.is_terminal else Console(width=WIDEST)
+    screen.print(table)
 
 
 def _shown(cell: object) -> str:
