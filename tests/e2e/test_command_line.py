@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from commands import call, run, succeed
 from walkernel.cli import app
 from walkernel.cli._kernels import read_kernel
 
+README = Path(__file__).parents[2] / "README.md"
 FRIENDS = "Ada,Ben,2\nBen,Cem,0.5\nCem,Dan,1\nDan,Ada,1\nDan,Eve,3\n"
 
 
@@ -42,7 +44,9 @@ def example_calls():
     texts = [command.callback.__doc__ for command in app.registered_commands]
     found = [re.findall(r"Example: walkernel (.*)", text) for text in texts]
     assert all(found)
-    return [example for examples in found for example in examples]
+    shell = re.findall(r"```sh\n(.*?)```", README.read_text(), re.S)
+    found.append(re.findall(r"walkernel (.*?) *(?:#|$)", "".join(shell), re.M))
+    return list(dict.fromkeys(example for examples in found for example in examples))
 
 
 def test_demo_prints_errors_and_saves_a_picture(tmp_path):
@@ -83,7 +87,7 @@ def test_version_and_help_are_quick(tmp_path):
 
 
 @pytest.mark.parametrize("example", example_calls())
-def test_examples_of_the_help_run(example, folder):
+def test_examples_of_the_help_and_the_readme_run(example, folder):
     smaller = {"demo": ["--repeats", "2"], "learn": ["--epochs", "2"]}
     arguments = shlex.split(example)
     assert succeed(*arguments, *smaller.get(arguments[0], [])) or "--out" in arguments

@@ -151,6 +151,11 @@ def read_until(stream, text, seconds):
         seen += os.read(stream, 4096)
 
 
+def heed_interrupts():
+    """Begin as in a terminal, also where these tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupt_ends_soon_and_leaves_the_old_file(tmp_path):
     """Progress is drawn on a terminal; when it is there, Ctrl-C is pressed."""
     edges = np.random.default_rng(0).integers(0, 50_000, (250_000, 2))
@@ -159,9 +164,8 @@ def test_interrupt_ends_soon_and_leaves_the_old_file(tmp_path):
     terminal, screen = pty.openpty()
     command = [WALKERNEL, "features", "large.npz", "--walks", "5000", "--out", "out.npz"]
     more = {"TERM": "xterm", "WALKERNEL_NUM_THREADS": "2"}
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=screen, env=environment(**more)
-    ) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": screen, "preexec_fn": heed_interrupts}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(**more), **streams) as process:
         read_until(terminal, b"walks", 120)
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)

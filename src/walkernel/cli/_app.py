@@ -93,7 +93,7 @@ def options(
 ) -> None:
     """Kernels on the nodes of graphs, from random walks.
 
-    GRAPH is a file (edge list, Matrix Market, GraphML, GML, .npz, mesh) or the name of a data set.
+    GRAPH comes first: a file (edge list, Matrix Market, GraphML, GML, .npz, mesh) or the name of a data set.
 
     KERNEL is diffusion(sigma=1), regularized-laplacian(d=1, sigma=1),
     matern(nu=1.5, kappa=1), p-step(p=2, alpha=2), inverse-cosine(scale=1),
@@ -137,7 +137,8 @@ def _interrupt(*_: Any) -> NoReturn:
 def main() -> None:
     """Run the command line."""
     try:
-        signal.signal(signal.SIGINT, _interrupt)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is for jobs in the background
+            signal.signal(signal.SIGINT, _interrupt)
         app()
     except Interrupted:
         say("Interrupted.")
