@@ -45,7 +45,7 @@ def example_calls():
     found = [re.findall(r"Example: walkernel (.*)", text) for text in texts]
     assert all(found)
     shell = re.findall(r"```sh\n(.*?)```", README.read_text(), re.S)
-    found.append(re.findall(r"walkernel (.*?) *(?:#|$)", "".join(shell), re.M))
+    found.append(re.findall(r"^walkernel (.*?) *(?:#|$)", "".join(shell), re.M))
     return list(dict.fromkeys(example for examples in found for example in examples))
 
 

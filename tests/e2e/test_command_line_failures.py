@@ -23,6 +23,7 @@ BAD_DATA = {
     "kernel karate --row 0 --matrix adjacency --kernel matern(kappa=9)": "diverges",
     "features karate --out out --kernel f.json": "There is no file f.json",
     "features friends.csv --nodes nodes.txt --out out": "nodes.txt, line 2: There is no node 'Zoe'",
+    "regress friends.csv one.csv --nodes blank.txt --out out": "blank.txt: expected nodes, found none",
     "features friends.csv --node Ada Ada --out out": "'Ada' more than once",
     "cluster friends.csv -k 4 --out out": "n_clusters must be at most",
     "ode friends.csv --source Zoe --times 1": "There is no node 'Zoe'",
@@ -67,6 +68,8 @@ FILES = {
     "binary.csv": b"\xff\xfe\x00",
     "twice.csv": "Ada,1\nAda,2\n",
     "nodes.txt": "Ada\nZoe\n",
+    "blank.txt": "node\n\n",
+    "one.csv": "Ada,1\n",
 }
 
 

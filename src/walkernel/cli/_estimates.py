@@ -19,7 +19,9 @@ from walkernel.cli._inputs import (
     Out,
     Relabel,
     Seed,
+    Walks,
     chosen_nodes,
+    every_node,
     find_node,
     read_graph,
 )
@@ -27,12 +29,7 @@ from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table
 
 if TYPE_CHECKING:
-    from walkernel.graph import Graph
     from walkernel.operators import KernelOperator
-
-Walks = Annotated[
-    int | None, typer.Option("--walks", min=1, help="Walks from each node; 400 steps if not given.")
-]
 
 
 @app.command(cls=VariadicCommand)
@@ -55,17 +52,17 @@ def features(
     import scipy.sparse
 
     from walkernel._files import atomic_write
-    from walkernel.planning import choose_sampler
+    from walkernel.planning import checked_sampler
     from walkernel.sampling import sample_features
 
     wanted = read_kernel(kernel, matrix)
     network = read_graph(graph, directed, relabel)
     asked = chosen_nodes(network, node, nodes)
-    sampler = choose_sampler(network, wanted, n_walks=walks)
+    sampler = checked_sampler(network, wanted, "symmetric", None, walks)
     with progress("walks") as report:
         rows = sample_features(
             network, wanted, walks, sampler=sampler, seed=seed, nodes=asked, progress=report
-        )  # fmt: skip
+        )
     with atomic_write(out) as file:
         scipy.sparse.save_npz(file, rows, compressed=False)
     say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} numbers that are not zero, of {wanted}")
@@ -105,7 +102,7 @@ def kernel(
     with progress("walks") as report:
         K = estimate_kernel(network, wanted, walks, seed=seed, nodes=only, progress=report)
     found = {"entries": _entries(K, pairs[::2], pairs[1::2])}
-    found["rows"] = [record for node in rows for record in _row(K, network, node)]
+    found["rows"] = [record for node in rows for record in _row(K, node)]
     found["neighbors"] = _neighbors(K, tops, k)
     if json:
         show_json({"kernel": str(wanted), "n_steps": K.n_steps, **found})
@@ -125,8 +122,8 @@ def _entries(K: KernelOperator, rows: list[Hashable], columns: list[Hashable]) -
     ]
 
 
-def _row(K: KernelOperator, graph: Graph, node: Hashable) -> list[dict[str, Any]]:
-    columns = list(graph.labels or range(graph.n_nodes))
+def _row(K: KernelOperator, node: Hashable) -> list[dict[str, Any]]:
+    columns = every_node(K.graph)
     return _entries(K, [node] * len(columns), columns)
 
 

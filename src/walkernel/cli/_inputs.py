@@ -43,6 +43,9 @@ Matrix = Annotated[
     Literal["normalized", "adjacency", "combinatorial"],
     typer.Option("--matrix", help="The matrix that the kernel is a function of."),
 ]
+Walks = Annotated[
+    int | None, typer.Option("--walks", min=1, help="Walks from each node; 400 steps if not given.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same walks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Nodes = Annotated[list[str] | None, typer.Option("--node", metavar="NODE…", help="One or more nodes.")]
@@ -71,6 +74,11 @@ def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
     return load_dataset(name).graph
 
 
+def every_node(graph: Graph) -> list[Hashable]:
+    """Return all nodes as users know them."""
+    return list(range(graph.n_nodes) if graph.labels is None else graph.labels)
+
+
 def find_node(graph: Graph, text: str) -> Hashable:
     """Return the node with a name: a label if the graph has labels, of whatever type it is, else an id."""
     if graph.labels is None:
@@ -92,6 +100,8 @@ def _by_name(graph: Graph) -> dict[str, Hashable]:
 
 def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> list[Hashable] | None:
     """Return the nodes named on the command line and in a file; None if there are neither."""
+    from walkernel.io._contents import malformed
+
     if not names and file is None:
         return None
     found = [find_node(graph, name) for name in names or []]
@@ -99,6 +109,8 @@ def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> li
         for line, row in _rows(file):
             if not (line == 1 and row[0].strip().lower() == "node" and not _is_node(graph, row[0])):
                 found.append(_node_in(file, line, graph, row[0]))
+        if not found:
+            malformed(file, "nodes", "none")
     return found
 
 

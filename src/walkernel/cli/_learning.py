@@ -22,6 +22,10 @@ from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json
 
 SHOWN_TERMS = 16
+Source = Annotated[
+    Literal["fresh", "bank", "expected"],
+    typer.Option("--learn-from", help="New walks, a bank of them, or the closed form (some hundred nodes)."),
+]
 
 
 @app.command()
@@ -32,12 +36,7 @@ def learn(
     matrix: Matrix = "normalized",
     walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 16,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 1000,
-    source: Annotated[
-        Literal["fresh", "bank", "expected"],
-        typer.Option(
-            "--learn-from", help="New walks, a bank of them, or the closed form (some hundred nodes)."
-        ),
-    ] = "fresh",
+    source: Source = "fresh",
     seed: Seed = 0,
     json: Json = False,
     directed: Directed = None,

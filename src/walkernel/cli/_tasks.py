@@ -20,7 +20,9 @@ from walkernel.cli._inputs import (
     OptionalOut,
     Relabel,
     Seed,
+    Walks,
     chosen_nodes,
+    every_node,
     find_node,
     read_graph,
     read_values,
@@ -33,8 +35,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from walkernel.graph import Graph
+    from walkernel.tasks import ODESolution
 
-Equation = Literal["laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"]
+Equation = Annotated[
+    Literal["laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"],
+    typer.Option("--equation", help="G: −L, −(D − A), W̃, A or +L."),
+]
+Engine = Annotated[
+    Literal["walks", "polynomial"], typer.Option("--engine", help="Walks with error bars, or exact products.")
+]
 
 
 @app.command()
@@ -43,9 +52,7 @@ def cluster(
     k: Annotated[int, typer.Option("-k", min=1, help="Number of clusters.")],
     kernel: KernelName = "diffusion",
     matrix: Matrix = "normalized",
-    walks: Annotated[
-        int | None, typer.Option("--walks", min=1, help="Walks from each node; 400 steps if not given.")
-    ] = None,
+    walks: Walks = None,
     seed: Seed = 0,
     out: OptionalOut = None,
     json: Json = False,
@@ -147,10 +154,8 @@ def ode(
     times: Annotated[list[float], typer.Option("--times", metavar="TIME…", help="When the state is wanted.")],
     source: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where y is 1.")] = None,
     initial: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where x(0) is 1.")] = None,
-    equation: Annotated[Equation, typer.Option(help="G: −L, −(D − A), W̃, A or +L.")] = "laplacian",
-    engine: Annotated[
-        Literal["walks", "polynomial"], typer.Option(help="Walks with error bars, or exact products.")
-    ] = "walks",
+    equation: Equation = "laplacian",
+    engine: Engine = "walks",
     walks: Annotated[int, typer.Option("--walks", min=2, help="Walks from each node.")] = 128,
     seed: Seed = 0,
     node: Nodes = None,
@@ -175,12 +180,7 @@ def ode(
             network, y, times, initial=begin, matrix=equation, n_walks=walks, seed=seed, nodes=asked,
             engine=engine, progress=report,
         )  # fmt: skip
-    names = every_node(network) if asked is None else asked
-    records = [
-        {"t": t, "node": name, "x": x, "stderr": stderr}
-        for t, states, errors in zip(times, solution.x.tolist(), solution.stderr.tolist(), strict=True)
-        for name, x, stderr in zip(names, states, errors, strict=True)
-    ]
+    records = _states(solution, asked or every_node(network))
     if json:
         show_json({"growth": solution.growth, "states": records})
     else:
@@ -188,9 +188,13 @@ def ode(
         show_table(["time", "node", "x", "standard error"], rows)
 
 
-def every_node(graph: Graph) -> list[Hashable]:
-    """Return all nodes as users know them."""
-    return list(graph.labels or range(graph.n_nodes))
+def _states(solution: ODESolution, nodes: list[Hashable]) -> list[dict[str, Any]]:
+    """Return a record for each time and node."""
+    return [
+        {"t": t, "node": node, "x": x, "stderr": stderr}
+        for t, *states in zip(solution.t.tolist(), solution.x.tolist(), solution.stderr.tolist(), strict=True)
+        for node, x, stderr in zip(nodes, *states, strict=True)
+    ]
 
 
 def _indicator(graph: Graph, names: list[str] | None) -> NDArray[np.float64] | None:
