@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def _in_a_folder(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written before any work is done for it."""
     if path is not None and not path.parent.is_dir():
         raise typer.BadParameter(f"There is no folder {path.parent} to write {path.name} to.")
+    if path is not None and not os.access(path.parent, os.W_OK):
+        raise typer.BadParameter(f"Nothing can be written to the folder {path.parent}.")
     return path
 
 
