@@ -1,25 +1,52 @@
-"""The command line in processes of its own."""
+"""What the commands print and write is what the library gives."""
 
-import os
-import subprocess
+import csv
+import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse
 
-WALKERNEL = str(Path(sys.executable).with_name("walkernel"))
+import walkernel as wk
+from commands import call, run, succeed
+from walkernel.cli import app
+from walkernel.cli._kernels import read_kernel
+
+README = Path(__file__).parents[2] / "README.md"
+FRIENDS = "Ada,Ben,2\nBen,Cem,0.5\nCem,Dan,1\nDan,Ada,1\nDan,Eve,3\n"
 
 
-def run(*arguments, cwd, **environment):
-    return subprocess.run(
-        [WALKERNEL, *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def karate():
+    return wk.load_dataset("karate").graph
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to be in, with a labelled graph, one whose labels are numbers, and some values."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "friends.csv").write_text(FRIENDS)
+    (tmp_path / "numbered.csv").write_text("10,-20\n-20,30\n30,10\n30,40\n")
+    (tmp_path / "values.csv").write_text("node,value\n0,1.5\n33,-1\n1,0.5\n0,1.25\n")
+    return tmp_path
+
+
+def table(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def example_calls():
+    texts = [command.callback.__doc__ for command in app.registered_commands]
+    found = [re.findall(r"Example: walkernel (.*)", text) for text in texts]
+    assert all(found)
+    shell = re.findall(r"```sh\n(.*?)```", README.read_text(), re.S)
+    found.append(re.findall(r"^walkernel (.*?) *(?:#|$)", "".join(shell), re.M))
+    return list(dict.fromkeys(example for examples in found for example in examples))
 
 
 def test_demo_prints_errors_and_saves_a_picture(tmp_path):
@@ -41,18 +68,233 @@ def test_demo_without_matplotlib_gives_the_table_and_a_hint(tmp_path):
         "import sys; sys.modules['matplotlib'] = None\n"
         "sys.argv = ['walkernel', 'demo', '--repeats', '2']; from walkernel.cli import main; main()"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
+    result = run("-c", code, cwd=tmp_path, program=[sys.executable])
     assert result.returncode == 0, result.stderr
     assert "diffusion" in result.stdout
     assert "pip install 'walkernel[plot]'" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_version_help_and_errors(tmp_path):
+def test_version_and_help_are_quick(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("walkernel 0.")
-    assert "Example: walkernel demo" in run("demo", "--help", cwd=tmp_path).stdout
-    wrong = run("demo", "--repeats", "1", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "Traceback" not in wrong.stderr
+    code = (
+        "import sys; from walkernel.cli import app; app(['kernel', '--help'], standalone_mode=False)\n"
+        "assert not {'numpy', 'scipy', 'numba', 'sklearn', 'torch'} & set(sys.modules)"
+    )
+    result = run("-c", code, cwd=tmp_path, program=[sys.executable])
+    assert result.returncode == 0, result.stderr
+    assert "Example: walkernel kernel" in result.stdout
+
+
+@pytest.mark.parametrize("example", example_calls())
+def test_examples_of_the_help_and_the_readme_run(example, folder):
+    smaller = {"demo": ["--repeats", "2"], "learn": ["--epochs", "2"]}
+    arguments = shlex.split(example)
+    assert succeed(*arguments, *smaller.get(arguments[0], [])) or "--out" in arguments
+    if "--out" in arguments:
+        assert (folder / arguments[arguments.index("--out") + 1]).stat().st_size > 100
+
+
+class TestKernel:
+    def test_entries_and_neighbors_of_a_process_as_json(self, karate, tmp_path):
+        result = run(
+            *("kernel", "karate", "--entry", 0, 33, "--entry", 5, 6, "--top", 0, 33, "-k", 3, "--json"),
+            *("--kernel", "matern(nu=2.5, kappa=2)", "--walks", 64, "--seed", 3),
+            cwd=tmp_path,
+            program=[sys.executable, "-m", "walkernel"],
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+        K = wk.estimate_kernel(karate, wk.Matern(2.5, 2.0), 64, seed=3)
+        found, estimate, best = (
+            json.loads(result.stdout),
+            K.estimate([0, 5], [33, 6]),
+            K.estimate_topk([0, 33], 3),
+        )
+        assert [entry["value"] for entry in found["entries"]] == estimate.value.tolist()
+        assert [entry["stderr"] for entry in found["entries"]] == estimate.stderr.tolist()
+        assert [entry["column"] for entry in found["neighbors"]] == best.nodes.ravel().tolist()
+        assert [entry["stderr"] for entry in found["neighbors"]] == best.stderr.ravel().tolist()
+        assert found["kernel"] == "Matern(nu=2.5, kappa=2.0)"
+
+    def test_a_row_of_a_labelled_graph_as_a_table_without_escape_codes(self, folder):
+        result = run("kernel", "friends.csv", "--row", "Dan", cwd=folder, TERM="xterm-256color", COLUMNS="20")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "\x1b" not in result.stdout
+        values = wk.estimate_kernel(wk.load_graph("friends.csv"), wk.Diffusion()).rows("Dan")[0]
+        rows = [line.split() for line in result.stdout.splitlines() if line.split()[:1] == ["Dan"]]
+        assert [row[1] for row in rows] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
+        assert [float(row[2]) for row in rows] == pytest.approx(values, rel=1e-5)
+
+    def test_entries_alone_walk_from_their_nodes_alone(self, karate):
+        found = json.loads(succeed("kernel", "karate", "--entry", 4, 4, "--walks", 32, "--json"))
+        K = wk.estimate_kernel(karate, wk.Diffusion(), 32, nodes=[4])
+        assert found["n_steps"] == K.n_steps
+        assert found["entries"][0]["value"] == K.entries(4, 4)
+
+    def test_whole_numbers_as_labels(self, folder):
+        """Integers in an edge list or in a file of the library, negative ones as well."""
+        graph = wk.load_graph("numbered.csv", relabel=True)
+        graph.save("numbered.npz")
+        value = wk.estimate_kernel(graph, wk.Diffusion(), nodes=[-20, 40]).entries(-20, 40)
+        for arguments in (["numbered.csv", "--relabel"], ["numbered.npz"]):
+            found = json.loads(succeed("kernel", *arguments, "--entry", -20, 40, "--json"))
+            (entry,) = found["entries"]
+            assert (entry["row"], entry["column"], entry["value"]) == (-20, 40, value)
+
+    def test_directions(self, folder):
+        found = json.loads(succeed("kernel", "friends.csv", "--directed", "--entry", "Ben", "Ada", "--json"))
+        K = wk.estimate_kernel(
+            wk.load_graph("friends.csv", directed=True), wk.Diffusion(), nodes=["Ben", "Ada"]
+        )
+        assert found["entries"][0]["value"] == K.entries("Ben", "Ada")
+
+    def test_entries_that_no_walk_finds_say_so(self, folder):
+        (folder / "path.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(40)))
+        assert "few walks; at most" in succeed("kernel", "path.txt", "--entry", 0, 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("diffusion", wk.Diffusion()),
+        ("diffusion(sigma=2)", wk.Diffusion(2.0)),
+        (" regularized-laplacian( d=2 , sigma=.5 ) ", wk.RegularizedLaplacian(2, 0.5)),
+        ("RegularizedLaplacian(sigma=1e-1)", wk.RegularizedLaplacian(1, 0.1)),
+        ("matern(nu=2.5)", wk.Matern(2.5)),
+        ("p-step(p=3)", wk.PStepRandomWalk(3)),
+        ("p_step_random_walk(alpha=3)", wk.PStepRandomWalk(alpha=3.0)),
+        ("inverse-cosine()", wk.InverseCosine()),
+    ],
+)
+def test_kernels_in_words(text, kernel):
+    assert read_kernel(text, "normalized") == kernel
+    assert read_kernel(repr(kernel), "normalized") == kernel
+    assert read_kernel(text, "combinatorial").matrix == "combinatorial"
+
+
+class TestFeatures:
+    def test_of_all_nodes_in_a_process(self, karate, tmp_path):
+        result = run(
+            *("features", "karate", "--out", "phi.npz", "--kernel", "diffusion(sigma=2)", "--walks", 32),
+            *("--seed", 5),
+            cwd=tmp_path,
+        )
+        assert (result.returncode, result.stdout) == (0, "")
+        assert result.stderr.startswith("phi.npz: 34 nodes")
+        expected = wk.NodeFeatures(karate, wk.Diffusion(2.0), n_walks=32, random_state=5).fit_transform(
+            range(34)
+        )
+        found = scipy.sparse.load_npz(tmp_path / "phi.npz")
+        assert abs(found - expected).max() < 1e-15
+        assert [path.name for path in tmp_path.iterdir()] == ["phi.npz"]
+
+    def test_of_nodes_in_their_order(self, folder):
+        (folder / "some.txt").write_text("node\nEve\n")
+        succeed("features", "friends.csv", "--out", "phi.npz", "--node", "Dan", "Ada", "--nodes", "some.txt")
+        graph = wk.load_graph("friends.csv")
+        expected = wk.NodeFeatures(graph, wk.Diffusion()).fit_transform(["Dan", "Ada", "Eve"])
+        assert abs(scipy.sparse.load_npz("phi.npz") - expected).max() < 1e-15
+
+
+class TestTasks:
+    def test_cluster(self, karate, folder):
+        arguments = ("cluster", "karate", "-k", 2, "--kernel", "diffusion(sigma=2)", "--out", "labels.csv")
+        found = json.loads(succeed(*arguments, "--json"))
+        K = wk.estimate_kernel(karate, wk.Diffusion(2.0))
+        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_.tolist()
+        assert [int(row["cluster"]) for row in table("labels.csv")] == labels
+        assert [row["cluster"] for row in found["clusters"]] == labels
+        assert found["sizes"] == [labels.count(0), labels.count(1)]
+        succeed("cluster", "friends.csv", "-k", 2, "--out", "labels.csv")
+        assert [row["node"] for row in table("labels.csv")] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
+
+    def test_gaussian_process_in_a_process(self, karate, folder):
+        result = run("regress", "karate", "values.csv", "--out", "predicted.csv", "--walks", 64, cwd=folder)
+        assert (result.returncode, result.stdout) == (0, "")
+        assert result.stderr.startswith("Diffusion(sigma=")
+        gp = wk.NodeGPRegressor(karate, wk.Diffusion(), n_walks=64).fit([0, 33, 1, 0], [1.5, -1, 0.5, 1.25])
+        mean, std = gp.predict(range(34), return_std=True)
+        rows = table("predicted.csv")
+        assert list(rows[0]) == ["node", "mean", "std"]
+        assert [row["node"] for row in rows] == list(map(str, range(34)))
+        np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-10)
+        np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-10)
+
+    @pytest.mark.parametrize("model", ["smoother", "ridge"])
+    def test_other_models_print_what_they_predict_at_some_nodes(self, model, folder):
+        (folder / "known.csv").write_text('Ada,1\n\n"Ben",-2.5\n')
+        (folder / "some.csv").write_text("node,of no use\nEve,1\nCem,2\n")
+        out = succeed("regress", "friends.csv", "known.csv", "--model", model, "--nodes", "some.csv")
+        rows = list(csv.DictReader(out.splitlines()))
+        graph = wk.load_graph("friends.csv")
+        kind = wk.NodeRidge if model == "ridge" else wk.NodeSmoother
+        options = {} if model == "ridge" else {"normalize": True}
+        fitted = kind(graph, wk.Diffusion(), **options).fit(["Ada", "Ben"], [1, -2.5])
+        assert [row["node"] for row in rows] == ["Eve", "Cem"]
+        assert [float(row["mean"]) for row in rows] == pytest.approx(
+            fitted.predict(["Eve", "Cem"]), rel=1e-12
+        )
+        assert [row["std"] == "" for row in rows] == [model == "ridge"] * 2
+
+    def test_ode(self, karate, folder):
+        arguments = ("ode", "karate", "--source", 0, "--times", 0.5, 1, 2, "--node", 33, 1, "--json")
+        found = json.loads(succeed(*arguments, "--seed", 4))["states"]
+        source = np.eye(34)[0]
+        solution = wk.solve_ode(karate, source, [0.5, 1, 2], nodes=[33, 1], n_walks=128, seed=4)
+        assert [state["x"] for state in found] == solution.x.ravel().tolist()
+        assert [state["stderr"] for state in found] == solution.stderr.ravel().tolist()
+        assert [(state["t"], state["node"]) for state in found[:3]] == [(0.5, 33), (0.5, 1), (1, 33)]
+        text = succeed(
+            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0", "--engine", "polynomial"),
+            *("--equation", "combinatorial"),
+        )
+        lines = [line.split() for line in text.splitlines() if "±" in line]
+        assert [line[1] for line in lines] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
+        assert sum(float(line[2]) for line in lines) == pytest.approx(2, abs=1e-4)  # no heat is lost
+
+    def test_learned_f_is_a_kernel_for_other_commands(self, karate, folder):
+        from walkernel.torch import load_modulation
+
+        arguments = ("learn", "karate", "--kernel", "regularized-laplacian(d=2)", "--walks", 4)
+        found = json.loads(succeed(*arguments, "--epochs", 2, "--out", "f.json", "--json"))
+        f = load_modulation("f.json")
+        assert found["f"] == pytest.approx(f.modulation(16).tolist())
+        assert found["squared_errors"]["ratio"] > 0
+        entry = json.loads(succeed("kernel", "karate", "--kernel", "f.json", "--entry", 0, 1, "--json"))
+        K = wk.estimate_kernel(karate, f.as_kernel(), nodes=[0, 1])
+        assert entry["entries"][0]["value"] == K.entries(0, 1)
+
+
+class TestAbout:
+    def test_datasets(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("WALKERNEL_DATA", str(tmp_path))
+        monkeypatch.setenv("WALKERNEL_CACHE", str(tmp_path / "cache"))
+        (tmp_path / "graphs").mkdir()
+        edges = np.array([[0, 1]])
+        np.savez(tmp_path / "graphs" / "cora.npz", edges=edges, n=2, labels=np.array([0, 1]))
+        (tmp_path / "graphs" / "pubmed.npz").write_text("damaged")
+        found = {entry["name"]: entry for entry in json.loads(succeed("datasets", "--json"))}
+        assert (found["karate"]["n_nodes"], found["karate"]["has_labels"]) == (34, True)
+        assert (found["grid"]["present"], found["grid"]["has_labels"]) == (True, False)
+        assert (found["cora"]["present"], found["cora"]["has_labels"]) == (True, True)
+        assert (found["pubmed"]["present"], found["pubmed"]["has_labels"]) == (True, None)
+        assert (found["citeseer"]["present"], found["citeseer"]["has_labels"]) == (False, None)
+        text = succeed("datasets")
+        assert all(name in text and entry["licence"] in text for name, entry in found.items())
+
+    def test_info(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("WALKERNEL_CACHE", str(tmp_path))
+        monkeypatch.setenv("WALKERNEL_NUM_THREADS", "3")
+        (tmp_path / "something").write_bytes(bytes(1000))
+        found = json.loads(succeed("info", "--json"))
+        assert (found["walkernel"], found["numpy"]) == (wk.__version__, np.__version__)
+        assert (found["threads"], found["cache_folder"], found["cache_bytes"]) == (3, str(tmp_path), 1000)
+        assert found["gpu"] in (True, False)
+        assert str(tmp_path) in succeed("info")
+
+
+def test_debug_lets_failures_through(folder, monkeypatch):
+    assert isinstance(call("--debug", "kernel", "friends.csv", "--row", "Zoe").exception, ValueError)
+    result = run("kernel", "friends.csv", "--row", "Zoe", cwd=folder, WALKERNEL_DEBUG="1")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr

@@ -269,7 +269,7 @@ class TestNames:
         entries = {entry.name: entry for entry in datasets.available()}
         assert len(entries) == 9 + 14 + 6
         assert entries["karate"][1:4] == (True, 34, 78)
-        assert entries["cora"][1:] == (False, 2485, 5069, "MIT (repository)")
+        assert entries["cora"][1:] == (False, 2485, 5069, "MIT (repository)", None)
         (tmp_path / "graphs").mkdir()
         (tmp_path / "graphs" / "cora.npz").touch()
         assert {entry.name: entry.present for entry in datasets.available()}["cora"]

@@ -10,6 +10,7 @@ from walkernel.datasets._dataset import Dataset
 from walkernel.datasets._loading import Entry, available, load_dataset
 from walkernel.datasets._random import barabasi_albert, erdos_renyi, random_regular, stochastic_block_model
 from walkernel.datasets._shapes import binary_tree, cylinder_mesh, grid, karate, torus_mesh
+from walkernel.datasets._sources import cache_folder
 
 __all__ = [
     "Dataset",
@@ -17,6 +18,7 @@ __all__ = [
     "available",
     "barabasi_albert",
     "binary_tree",
+    "cache_folder",
     "cylinder_mesh",
     "erdos_renyi",
     "grid",

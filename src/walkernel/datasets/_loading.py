@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -27,13 +28,17 @@ IN_FILES = {source.name: source for source in _sources.SOURCES}
 
 
 class Entry(NamedTuple):
-    """A line of the list of data sets; ``present`` tells whether no download is needed."""
+    """A line of the list of data sets; ``present`` tells whether no download is needed.
+
+    ``has_labels`` tells whether the classes of nodes are known, None where that takes a download.
+    """
 
     name: str
     present: bool
     n_nodes: int
     n_edges: int
     licence: str
+    has_labels: bool | None
 
 
 def load_dataset(name: str | os.PathLike[str]) -> Dataset:
@@ -89,11 +94,20 @@ def available() -> list[Entry]:
     entries = []
     for name, build in BUILT_IN.items():
         data = build()
-        entries.append(Entry(name, True, data.graph.n_nodes, data.graph.n_edges, data.licence))
+        size = (data.graph.n_nodes, data.graph.n_edges)
+        entries.append(Entry(name, True, *size, data.licence, data.labels is not None))
     for source in _sources.SOURCES:
-        present = _sources.find_file(source) is not None
-        entries.append(Entry(source.name, present, source.n_nodes, source.n_edges, source.licence))
+        path, size = _sources.find_file(source), (source.n_nodes, source.n_edges)
+        entries.append(Entry(source.name, path is not None, *size, source.licence, _has_labels(path)))
     return entries
+
+
+def _has_labels(path: Path | None) -> bool | None:
+    """Tell by the list of its arrays whether a file has classes; None for no file, or a damaged one."""
+    try:
+        return None if path is None else "labels.npy" in zipfile.ZipFile(path).namelist()
+    except (OSError, zipfile.BadZipFile):
+        return None
 
 
 def _find_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: parsing and printing; the work is done by the library."""
+"""Five kernels on the karate graph: a table and a picture."""
 
 from __future__ import annotations
 
@@ -8,30 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from walkernel import __version__
+from walkernel.cli._app import app, console, progress
 
 if TYPE_CHECKING:
     from walkernel.experiments.demo import ErrorCurve
-
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-console = Console()
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"walkernel {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
-) -> None:
-    """Kernels on the nodes of graphs, from random walks."""
 
 
 @app.command()
@@ -49,11 +31,11 @@ def demo(
 
     graph = load_dataset("karate").graph
     console.print(f"Zachary's karate club: {graph}")
-    curves = list(
-        track(
-            error_curves(graph, repeats, seed), "kernels", total=len(KERNELS), console=console, transient=True
-        )
-    )
+    curves = []
+    with progress("kernels") as report:
+        for curve in error_curves(graph, repeats, seed):
+            curves.append(curve)
+            report(len(curves), len(KERNELS))
     console.print(_error_table(curves, repeats))
     try:
         from walkernel.plots import save_error_curves
@@ -90,8 +72,3 @@ def with_error(value: float, stderr: float) -> str:
         return f"{value:.4g}"
     digits = max(0, -math.floor(math.log10(stderr)))
     return f"{value:.{digits}f}({round(stderr * 10**digits)})"
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -1,0 +1,176 @@
+"""What commands have in common: options, graphs from files or by name, nodes and values by their names."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from walkernel.graph import Graph
+
+
+def _in_a_folder(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written before any work is done for it."""
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"There is no folder {path.parent} to write {path.name} to.")
+    if path is not None and not os.access(path.parent, os.W_OK):
+        raise typer.BadParameter(f"Nothing can be written to the folder {path.parent}.")
+    return path
+
+
+GraphName = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH", help="A graph's file (edge list, .mtx, .graphml, .npz, mesh …) or a data set's name."
+    ),
+]
+Directed = Annotated[
+    bool | None,
+    typer.Option("--directed", help="Edges of the file lead from their first node to the second."),
+]
+Relabel = Annotated[
+    bool, typer.Option("--relabel", help="Take whole numbers in an edge list for labels, not for ids.")
+]
+KernelName = Annotated[
+    str,
+    typer.Option(
+        "--kernel", metavar="KERNEL", help='Such as "matern(nu=2.5)"; `walkernel --help` tells them all.'
+    ),
+]
+Matrix = Annotated[
+    Literal["normalized", "adjacency", "combinatorial"],
+    typer.Option("--matrix", help="The matrix that the kernel is a function of."),
+]
+Walks = Annotated[
+    int | None, typer.Option("--walks", min=1, help="Walks from each node; 400 steps if not given.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same walks.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Nodes = Annotated[list[str] | None, typer.Option("--node", metavar="NODE…", help="One or more nodes.")]
+NodeFile = Annotated[
+    Path | None,
+    typer.Option("--nodes", metavar="FILE", help="A file with one node in each line, or a CSV file of them."),
+]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="FILE", dir_okay=False, callback=_in_a_folder, help="File to write.")
+]
+OptionalOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", dir_okay=False, callback=_in_a_folder, help="CSV file to write."),
+]
+
+
+def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
+    """Return the graph of a file or of a data set."""
+    from walkernel.datasets import load_dataset
+    from walkernel.io import is_readable, load_graph
+
+    if is_readable(name) or Path(name).is_file():
+        return load_graph(name, directed=directed, relabel=relabel)
+    if directed is not None or relabel:
+        raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is none.")
+    return load_dataset(name).graph
+
+
+def every_node(graph: Graph) -> list[Hashable]:
+    """Return all nodes as users know them."""
+    return list(range(graph.n_nodes) if graph.labels is None else graph.labels)
+
+
+def find_node(graph: Graph, text: str) -> Hashable:
+    """Return the node with a name: a label if the graph has labels, of whatever type it is, else an id."""
+    if graph.labels is None:
+        if text.strip().isdecimal() and int(text) < graph.n_nodes:
+            return int(text)
+        raise ValueError(f"There is no node {text!r}: the nodes are ids from 0 to {graph.n_nodes - 1}.")
+    by_name = graph.derived("nodes by their names", lambda: _by_name(graph))
+    if text not in by_name:
+        few = ", ".join(repr(name) for name, _ in zip(by_name, range(3), strict=False))
+        raise ValueError(f"There is no node {text!r}: the nodes are labels such as {few}.")
+    return by_name[text]
+
+
+def _by_name(graph: Graph) -> dict[str, Hashable]:
+    labels = graph.labels or ()
+    texts = {label: label for label in labels if isinstance(label, str)}
+    return {str(label): label for label in labels} | texts
+
+
+def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> list[Hashable] | None:
+    """Return the nodes named on the command line and in a file; None if there are neither."""
+    from walkernel.io._contents import malformed
+
+    if not names and file is None:
+        return None
+    found = [find_node(graph, name) for name in names or []]
+    if file is not None:
+        for line, row in _rows(file):
+            if not (line == 1 and row[0].strip().lower() == "node" and not _is_node(graph, row[0])):
+                found.append(_node_in(file, line, graph, row[0]))
+        if not found:
+            malformed(file, "nodes", "none")
+    return found
+
+
+def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
+    """Read a CSV file of node,value; a first line with a title in place of a node and a value is skipped."""
+    from walkernel.io._contents import malformed
+
+    nodes, values = [], []
+    for line, row in _rows(path):
+        if len(row) != 2:
+            malformed(path, "two columns, node,value", f"{len(row)}", line)
+        value = _number(row[1])
+        if value is None and line == 1 and not _is_node(graph, row[0]):
+            continue
+        if value is None or not math.isfinite(value):
+            malformed(path, "a finite number as the value", repr(row[1]), line)
+        nodes.append(_node_in(path, line, graph, row[0]))
+        values.append(value)
+    if not nodes:
+        malformed(path, "lines of node,value", "none")
+    return nodes, values
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line of a CSV file that is not blank, and its fields."""
+    from walkernel._files import existing_file
+    from walkernel.io._contents import malformed
+
+    with existing_file(path).open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        try:
+            for row in reader:
+                if any(field.strip() for field in row):
+                    yield reader.line_num, [field.strip() for field in row]
+        except (csv.Error, UnicodeDecodeError) as error:
+            malformed(path, "a CSV file in UTF-8", f"an error ({error})", reader.line_num + 1)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_node(graph: Graph, text: str) -> bool:
+    try:
+        find_node(graph, text)
+    except ValueError:
+        return False
+    return True
+
+
+def _node_in(path: Path, line: int, graph: Graph, text: str) -> Any:
+    """Return a node named in a file, or say in which line there is none of that name."""
+    try:
+        return find_node(graph, text)
+    except ValueError as error:
+        raise ValueError(f"{path}, line {line}: {error}") from None

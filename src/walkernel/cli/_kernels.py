@@ -1,0 +1,80 @@
+"""Kernels in a word: ``diffusion``, ``"diffusion(sigma=2)"``, or the JSON file of a learned f."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from walkernel.kernels import Kernel
+
+CLASSES = {
+    "diffusion": "Diffusion",
+    "regularized-laplacian": "RegularizedLaplacian",
+    "matern": "Matern",
+    "p-step": "PStepRandomWalk",
+    "inverse-cosine": "InverseCosine",
+}
+CALL = re.compile(r"\s*([A-Za-z_-]+)\s*(?:\((.*)\))?\s*")
+
+
+def read_kernel(text: str, matrix: str) -> Kernel:
+    """Return the kernel that a text names; the library's own spelling, as in ``repr``, is understood too.
+
+    Examples
+    --------
+    >>> read_kernel("matern(nu=2.5)", "normalized")
+    Matern(nu=2.5, kappa=1.0)
+    """
+    if text.endswith(".json"):
+        return _learned(text, matrix)
+    from walkernel import kernels
+
+    found = CALL.fullmatch(text)
+    name = _class_name(found[1]) if found else None
+    if found is None or name is None:
+        _refuse(f"{text!r} is no kernel. It is one of {', '.join(CLASSES)}, or the .json file of a learned f")
+    kind = getattr(kernels, name)
+    known = [field.name for field in fields(kind) if field.name != "matrix"]
+    parameters = _parameters(found[2] or "", known, found[1])
+    try:
+        return kind(**parameters, matrix=matrix)  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        _refuse(str(error))
+
+
+def _class_name(text: str) -> str | None:
+    def bare(word: str) -> str:
+        return word.replace("-", "").replace("_", "").lower()
+
+    spelled = {bare(word): name for short, name in CLASSES.items() for word in (short, name)}
+    return spelled.get(bare(text))
+
+
+def _parameters(text: str, known: list[str], owner: str) -> dict[str, float]:
+    """Read ``name=number`` pairs between commas."""
+    found: dict[str, float] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or name not in known or name in found:
+            _refuse(
+                f"{part!r} is no parameter of {owner}. Write {owner}({', '.join(f'{k}=…' for k in known)})"
+            )
+        try:
+            found[name] = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else float(value)
+        except ValueError:
+            _refuse(f"{name} of {owner} must be a number, got {value!r}")
+    return found
+
+
+def _learned(path: str, matrix: str) -> Kernel:
+    from walkernel.torch import load_modulation
+
+    return load_modulation(path).as_kernel(matrix=matrix)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise typer.BadParameter(message, param_hint="--kernel")

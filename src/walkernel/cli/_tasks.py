@@ -1,0 +1,208 @@
+"""Clusters of nodes, values at nodes from values at others, and heat that spreads."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from walkernel.cli._app import VariadicCommand, app, progress, say
+from walkernel.cli._inputs import (
+    Directed,
+    GraphName,
+    Json,
+    KernelName,
+    Matrix,
+    NodeFile,
+    Nodes,
+    OptionalOut,
+    Relabel,
+    Seed,
+    Walks,
+    chosen_nodes,
+    every_node,
+    find_node,
+    read_graph,
+    read_values,
+)
+from walkernel.cli._kernels import read_kernel
+from walkernel.cli._results import show_json, show_table, write_csv
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from walkernel.graph import Graph
+    from walkernel.tasks import ODESolution
+
+Equation = Annotated[
+    Literal["laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"],
+    typer.Option("--equation", help="G: −L, −(D − A), W̃, A or +L."),
+]
+Engine = Annotated[
+    Literal["walks", "polynomial"], typer.Option("--engine", help="Walks with error bars, or exact products.")
+]
+
+
+@app.command()
+def cluster(
+    graph: GraphName,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of clusters.")],
+    kernel: KernelName = "diffusion",
+    matrix: Matrix = "normalized",
+    walks: Walks = None,
+    seed: Seed = 0,
+    out: OptionalOut = None,
+    json: Json = False,
+    directed: Directed = None,
+    relabel: Relabel = False,
+) -> None:
+    """Find clusters of nodes by kernel k-means; --out writes node,cluster.
+
+    Example: walkernel cluster karate -k 2 --kernel "diffusion(sigma=2)" --out labels.csv
+    """
+    wanted = read_kernel(kernel, matrix)
+    network = read_graph(graph, directed, relabel)
+    import numpy as np
+
+    from walkernel.operators import estimate_kernel
+    from walkernel.tasks import KernelKMeans
+
+    with progress("walks") as report:
+        K = estimate_kernel(network, wanted, walks, seed=seed, progress=report)
+    with progress("clusters"):
+        model = KernelKMeans(k, random_state=seed).fit(K)
+    labels = model.labels_.tolist()
+    sizes = np.bincount(labels, minlength=k).tolist()
+    names = every_node(network)
+    if out is not None:
+        write_csv(out, ["node", "cluster"], zip(names, labels, strict=True))
+        say(f"{out}: the clusters of {len(labels)} nodes")
+    if json:
+        clusters = [{"node": node, "cluster": label} for node, label in zip(names, labels, strict=True)]
+        show_json({"sizes": sizes, "inertia": float(model.inertia_), "clusters": clusters})
+    else:
+        show_table(["cluster", "size"], list(enumerate(sizes)))
+
+
+@app.command(cls=VariadicCommand)
+def regress(
+    graph: GraphName,
+    values: Annotated[Path, typer.Argument(metavar="VALUES.csv", help="Lines of node,value.")],
+    out: OptionalOut = None,
+    model: Annotated[
+        Literal["gp", "smoother", "ridge"],
+        typer.Option(help="A Gaussian process, a weighted mean of the values, or kernel ridge regression."),
+    ] = "gp",
+    kernel: KernelName = "diffusion",
+    matrix: Matrix = "normalized",
+    walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 256,
+    seed: Seed = 0,
+    node: Nodes = None,
+    nodes: NodeFile = None,
+    directed: Directed = None,
+    relabel: Relabel = False,
+) -> None:
+    """Predict values at all nodes, or at some, from values at others: lines of node,mean,std.
+
+    std is the standard deviation of the function for gp, that of the walks for smoother, and empty for ridge.
+    A node may have several values for gp. Without --out the lines are printed.
+
+    Example: walkernel regress karate values.csv --out predicted.csv
+    """
+    wanted = read_kernel(kernel, matrix)
+    network = read_graph(graph, directed, relabel)
+    known, y = read_values(values, network)
+    asked = chosen_nodes(network, node, nodes) or every_node(network)
+    with progress("fit"):
+        fitted = _fit(model, (network, wanted), {"n_walks": walks, "random_state": seed}, known, y)
+    with progress("prediction"):
+        mean, std = _predict(fitted, asked)
+    write_csv(out, ["node", "mean", "std"], zip(asked, mean, std, strict=True))
+    if out is not None:
+        say(f"{out}: predictions at {len(asked)} nodes")
+
+
+def _fit(model: str, place: tuple[Any, Any], options: dict[str, Any], nodes: list[Hashable], y: Any) -> Any:
+    """Fit a model, and say what a Gaussian process has learned."""
+    from walkernel.tasks import NodeGPRegressor, NodeRidge, NodeSmoother
+
+    if model == "ridge":
+        return NodeRidge(*place, **options).fit(nodes, y)
+    if model == "smoother":
+        return NodeSmoother(*place, normalize=True, **options).fit(nodes, y)
+    gp = NodeGPRegressor(*place, **options).fit(nodes, y)
+    say(f"{gp.kernel_}, amplitude {gp.amplitude_:.4g}, noise {gp.noise_:.4g}")
+    return gp
+
+
+def _predict(model: Any, nodes: list[Hashable]) -> tuple[list[float], list[Any]]:
+    """Return means and standard deviations, empty texts where the model has none."""
+    from walkernel.tasks import NodeRidge
+
+    if isinstance(model, NodeRidge):
+        return model.predict(nodes).tolist(), [""] * len(nodes)
+    mean, std = model.predict(nodes, return_std=True)
+    return mean.tolist(), std.tolist()
+
+
+@app.command(cls=VariadicCommand)
+def ode(
+    graph: GraphName,
+    times: Annotated[list[float], typer.Option("--times", metavar="TIME…", help="When the state is wanted.")],
+    source: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where y is 1.")] = None,
+    initial: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where x(0) is 1.")] = None,
+    equation: Equation = "laplacian",
+    engine: Engine = "walks",
+    walks: Annotated[int, typer.Option("--walks", min=2, help="Walks from each node.")] = 128,
+    seed: Seed = 0,
+    node: Nodes = None,
+    nodes: NodeFile = None,
+    json: Json = False,
+    directed: Directed = None,
+    relabel: Relabel = False,
+) -> None:
+    """Solve x' = Gx + y: what flows from a source, or from an initial state, at some times and nodes.
+
+    Example: walkernel ode karate --source 0 --times 0.5 1 2 --node 0 1 33
+    """
+    if not (source or initial):
+        raise typer.BadParameter("Give --source, --initial or both.")
+    network = read_graph(graph, directed, relabel)
+    asked = chosen_nodes(network, node, nodes)
+    y, begin = (_indicator(network, names) for names in (source, initial))
+    from walkernel.tasks import solve_ode
+
+    with progress("walks") as report:
+        solution = solve_ode(
+            network, y, times, initial=begin, matrix=equation, n_walks=walks, seed=seed, nodes=asked,
+            engine=engine, progress=report,
+        )  # fmt: skip
+    records = _states(solution, asked or every_node(network))
+    if json:
+        show_json({"growth": solution.growth, "states": records})
+    else:
+        rows = [[r["t"], r["node"], r["x"], f"± {r['stderr']:.2g}"] for r in records]
+        show_table(["time", "node", "x", "standard error"], rows)
+
+
+def _states(solution: ODESolution, nodes: list[Hashable]) -> list[dict[str, Any]]:
+    """Return a record for each time and node."""
+    return [
+        {"t": t, "node": node, "x": x, "stderr": stderr}
+        for t, *states in zip(solution.t.tolist(), solution.x.tolist(), solution.stderr.tolist(), strict=True)
+        for node, x, stderr in zip(nodes, *states, strict=True)
+    ]
+
+
+def _indicator(graph: Graph, names: list[str] | None) -> NDArray[np.float64] | None:
+    """Return 1 at the nodes that are named and 0 elsewhere; None if none are."""
+    import numpy as np
+
+    if not names:
+        return None
+    values = np.zeros(graph.n_nodes)
+    values[graph.ids([find_node(graph, name) for name in names])] = 1.0
+    return values
