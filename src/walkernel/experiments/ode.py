@@ -73,9 +73,10 @@ def _errors(cell: Cell, run: Run) -> list[Row]:
     exact = solve(graph, engine="polynomial").x[0]
     counts: list[Any] = [*WALKS, ALONE] if rule == "monte-carlo" else list(WALKS)
     key = (32, GRAPHS.index(name), list(RULES).index(rule))
-    seeds = run.seeds(*key).integers(2**31, size=(len(counts), REPEATS[run.size])).tolist()
+    seeds = run.seeds(*key).integers(2**31, size=(len(counts), REPEATS["full"])).tolist()
     rows: list[Row] = []
     for n_walks, own in zip(counts, seeds, strict=True):
+        own = own if n_walks == ALONE else own[: REPEATS[run.size]]
         how = {"engine": "polynomial"} if n_walks == ALONE else _walking(n_walks)
         errors = errors_of(graph, exact, own, quadrature=rule, n_points=RULES[rule], **how)
         rows.append(
