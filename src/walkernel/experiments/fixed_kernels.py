@@ -104,13 +104,15 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
     """Draw a panel for each graph, with the standard deviation of the mean shaded."""
     found = list(curves(rows["fixed-kernels"]))
     graphs = list(dict.fromkeys(curve.graph for curve in found))
-    panels = figure.subplots(-(-len(graphs) // 4), min(4, len(graphs)), sharex=True, sharey=True, squeeze=False)
+    panels = figure.subplots(
+        -(-len(graphs) // 4), min(4, len(graphs)), sharex=True, sharey=True, squeeze=False
+    )
     for axes, graph in zip(panels.flat, graphs, strict=False):
         own = [curve for curve in found if curve.graph == graph]
         for curve in own:
-            (line,) = axes.loglog(curve.n_walks, curve.errors, ".-", linewidth=1.2, label=curve.kernel)
+            (line,) = axes.loglog(curve.n_walks, curve.errors, linewidth=0.9, label=curve.kernel)
             low, high = curve.errors - curve.stderr, curve.errors + curve.stderr
-            axes.fill_between(curve.n_walks, low, high, color=line.get_color(), alpha=0.3, linewidth=0)
+            axes.fill_between(curve.n_walks, low, high, color=line.get_color(), alpha=0.4, linewidth=0)
         guide = 0.13 / np.sqrt(own[0].n_walks)
         axes.loglog(own[0].n_walks, guide, "--", color="0.6", linewidth=1, label="slope −1/2")
         axes.set_title(f"{graph}, N = {own[0].n}", fontsize=9)
@@ -135,8 +137,8 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
         f"{len(found) // len(KERNELS)} graphs has slopes from {steepest.slope:.3f} ({steepest.kernel}, "
         f"{steepest.graph}) to {flattest.slope:.3f} ({flattest.kernel}, {flattest.graph}), "
         f"{'all' if holds else 'not all'} within {GOAL} ± {TOLERANCE}, as unbiased estimates must have. With "
-        f"{WALKS[-1]} walks it is {worst.errors[-1]:.4f} at most ({worst.kernel}, {worst.graph}): very small, "
-        f"as the paper says, whose figure has no numbers to compare with.{absent(EIGHT)}",
+        f"{WALKS[-1]} walks it is {worst.errors[-1]:.4f} at most ({worst.kernel}, {worst.graph}): very "
+        f"small, as the paper says, whose figure has no numbers to compare with.{absent(EIGHT)}",
     )
 
 

@@ -35,7 +35,9 @@ REPEATS = {"quick": 10, "full": 100}
 def cells(size: str) -> list[Cell]:
     """Return a cell for each graph and rule, and one for the paper's sign on each graph."""
     graphs = present(GRAPHS)
-    found = [Cell("ode", f"{graph}-{rule}", {"graph": graph, "rule": rule}) for graph in graphs for rule in RULES]
+    found = [
+        Cell("ode", f"{graph}-{rule}", {"graph": graph, "rule": rule}) for graph in graphs for rule in RULES
+    ]
     return found + [Cell("ode-growth", f"{graph}-growth", {"graph": graph}) for graph in graphs]
 
 
@@ -175,9 +177,9 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     early, late = (max(row[key] for row in growth) for key in ("norm_plus_1", "norm_plus_4"))
     return Verdict(
         holds,
-        f"For x' = −Lx + e₁ the error drops as the paper says: with four Gauss–Legendre times {FEW} walks have "
-        f"{shown} times the error of {MANY} (√16 = 4 expected), but with the paper's ten random times it "
-        f"stalls at {min(last):.3f}–{max(last):.3f}, since these alone cost {min(alone.values()):.3f}–"
+        f"For x' = −Lx + e₁ the error drops as the paper says: with four Gauss–Legendre times {FEW} walks "
+        f"have {shown} times the error of {MANY} (√16 = 4 expected), but with the paper's ten random times "
+        f"it stalls at {min(last):.3f}–{max(last):.3f}, since these alone cost {min(alone.values()):.3f}–"
         f"{max(alone.values()):.3f} even with the exact kernel. With the paper's +L the state grows, in norm "
         f"from {early:.2f} at t = {TIME:g} to {late:.0f} at t = {LATE:g}, and its steady state L⁻¹(−y) "
         f"{'does not exist: L is singular on every graph' if lacks else 'exists on some graph'}."
