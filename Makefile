@@ -33,7 +33,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit --ignore=tests/unit/tasks $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit --ignore=tests/unit/tasks --ignore=tests/unit/experiments $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 

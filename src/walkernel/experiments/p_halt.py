@@ -138,14 +138,16 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     gains = [row["ours"] / row["our_error"] for row in papers]
     infinite = [row for group in groups for row in group if row["variance"] == "infinite"]
     limit = min(largest_p_halt(kernel) for kernel in KERNELS.values())
+    claim = (
+        "falls with p_halt, as the paper says" if falls else "does not always fall with p_halt, as it should"
+    )
     return Verdict(
         falls,
-        f"Where the variance is finite, the error {'falls with p_halt, as' if falls else 'does not always fall'} "
-        f"{'the paper says' if falls else 'with p_halt, though the paper says so'}; per step the best is {min(best):g} to {max(best):g}, by kernel and graph, and at the "
-        f"paper's {PAPERS} our default walks have at least {min(gains):.1f} times less squared error for as many "
-        f"steps. From p_halt = {limit:.2g} on (c² / (1 − p_halt) ≥ 1) the variance of the regularised Laplacian "
-        f"with c = {FACTORS[0]} is infinite, and the means there (up to "
-        f"{max(row['ours'] for row in infinite):.2g}) are not estimates of anything.",
+        f"Where the variance is finite, the error {claim}; per step the best is {min(best):g} to "
+        f"{max(best):g}, by kernel and graph, and at the paper's {PAPERS} our default walks have at least "
+        f"{min(gains):.1f} times less squared error for as many steps. From p_halt = {limit:.2g} on, where "
+        f"c² / (1 − p_halt) ≥ 1, the variance of the regularised Laplacian with c = {FACTORS[0]} is "
+        f"infinite, and the means there (up to {max(row['ours'] for row in infinite):.2g}) are no estimates.",
     )
 
 
