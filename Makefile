@@ -22,8 +22,10 @@ PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 test test-core: export WALKERNEL_NUM_THREADS = 1
 test test-core: export OMP_NUM_THREADS = 1
 
-# tests of choices and of operators, which are slow where loops are not compiled
-SLOW := test_plan test_planning test_explain test_stitched
+# tests of other things than compiled loops, which are slow where loops are not compiled
+NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_fit_to_kernel.py torch/test_fit_to_task.py \
+	torch/test_modulation.py torch/test_expected.py experiments \
+	test_plan.py test_planning.py test_explain.py test_stitched.py
 
 .PHONY: demo test test-core lint bench clean
 
@@ -33,7 +35,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit --ignore=tests/unit/tasks --ignore=tests/unit/torch/test_gpytorch.py $(SLOW:%=--ignore=tests/unit/%.py) tests/parity/test_algorithm_one.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 

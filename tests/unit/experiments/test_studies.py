@@ -1,0 +1,83 @@
+"""What every study of the paper has to keep to, on tiny versions of five of them."""
+
+import csv
+
+import pytest
+
+from walkernel.experiments import clustering, fixed_kernels, ode, p_halt, scaling
+from walkernel.experiments._study import COMMON, Run, run_study
+
+TINY = {
+    fixed_kernels: {"EIGHT": ("ER 20", "karate"), "WALKS": (1, 4, 16)},
+    ode: {"GRAPHS": ("karate",), "WALKS": (8, 128), "REPEATS": {"quick": 3, "full": 4}},
+    clustering: {"PUBLISHED": {"karate": 0.08}, "N_WALKS": 2, "REPEATS": {"quick": (6, 0, 0)}},
+    scaling: {"REPEATS": {"quick": {30: 3, 60: 2}}, "LARGEST_EXACT": 40, "N_ROWS": 8},
+    p_halt: {"GRAPHS": ("karate",), "P_HALTS": (0.1, 0.5), "REPEATS": {"quick": 3}},
+}
+
+
+@pytest.fixture(params=TINY, ids=lambda module: module.STUDY.name)
+def study(request, monkeypatch):
+    """A study in its tiny version."""
+    for name, value in TINY[request.param].items():
+        monkeypatch.setattr(request.param, name, value)
+    return request.param.STUDY
+
+
+def tables(folder, study):
+    return {table: (folder / f"{table}.csv").read_bytes() for table in study.tables}
+
+
+def parsed(text):
+    return list(csv.DictReader(text.decode().splitlines()))
+
+
+def test_tables_depend_on_the_seed_and_on_nothing_else(study, tmp_path):
+    found = {}
+    for name, seed in (("first", 1), ("again", 1), ("other", 2)):
+        run_study(study, Run(tmp_path / name, "quick", seed))
+        found[name] = tables(tmp_path / name, study)
+    assert found["first"] == found["again"]
+    for table, text in found["first"].items():
+        ours, others = parsed(text), parsed(found["other"][table])
+        assert len(ours) == len(others) > 0
+        for a, b in zip(ours, others, strict=True):
+            assert a["ours"] != b["ours"]
+            assert (a["published"], a["parameters"]) == (b["published"], b["parameters"])
+
+
+def test_rows_have_every_column_and_lead_to_a_verdict(study, tmp_path):
+    finding = run_study(study, Run(tmp_path, "quick", 0))
+    for table, rows in finding.rows.items():
+        columns = study.columns(table)
+        assert columns[-len(COMMON) :] == COMMON
+        assert not [column for column in columns if "second" in column]
+        for row in rows:
+            assert set(columns) <= set(row)
+            assert row["ours"] > 0
+            assert row["repeats"] >= 2
+            assert row["seed"] == 0
+    assert finding.verdict.holds in (True, False)
+    assert finding.verdict.text.endswith(".")
+    assert "nan" not in finding.verdict.text
+    assert (tmp_path / f"{study.name}.png").stat().st_size > 10_000
+
+
+def test_what_was_measured_is_not_measured_again(study, tmp_path, monkeypatch):
+    run_study(study, Run(tmp_path, "quick", 0))
+    before = tables(tmp_path, study)
+
+    def measure(cell, run):
+        raise AssertionError(cell.key)
+
+    monkeypatch.setitem(study.__dict__, "measure", measure)
+    run_study(study, Run(tmp_path, "quick", 0))
+    assert tables(tmp_path, study) == before
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+@pytest.mark.parametrize("module", TINY, ids=lambda module: module.STUDY.name)
+def test_cells_have_names_of_their_own(module, size):
+    keys = [cell.key for cell in module.STUDY.cells(size)]
+    assert len(keys) == len(set(keys)) > 0
+    assert {cell.table for cell in module.STUDY.cells(size)} == set(module.STUDY.tables)
