@@ -7,7 +7,7 @@ because a pass over Φ costs about as much for sixteen columns as for four colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
@@ -88,12 +88,38 @@ class Covariance(Protocol):
 
 def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Array:
     """Return Φ₁Φ₂ᵀ as an array, of sparse or of dense factors, whichever costs less."""
+    if _better_dense(left, right):
+        return np.asarray(left.toarray() @ right.toarray().T)
+    return np.asarray((left @ right.T).toarray())
+
+
+def _better_dense(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> bool:
+    """Tell whether Φ₁Φ₂ᵀ costs less with dense factors."""
     (n, n_columns), m = left.shape, right.shape[0]
     visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
     meetings = visits[0] @ visits[1]
-    if (n + m) * n_columns <= MOST_DENSE and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED:
-        return np.asarray(left.toarray() @ right.toarray().T)
-    return np.asarray((left @ right.T).toarray())
+    return bool(
+        (n + m) * n_columns <= MOST_DENSE and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
+    )
+
+
+def along(slope: Array, features: scipy.sparse.csr_array) -> Callable[[scipy.sparse.csr_array], float]:
+    """Return what gives ⟨slope, Ψ Φᵀ⟩ for features Ψ of the same nodes; one product serves many of them."""
+    if not _better_dense(features, features):
+        return lambda change: float(np.sum(slope * gram(change, features)))
+    pulled = slope @ features.toarray()  # (n, n_nodes)
+
+    def product(change: scipy.sparse.csr_array) -> float:
+        rows = np.repeat(np.arange(change.shape[0]), np.diff(change.indptr))
+        return float(pulled[rows, change.indices] @ change.data)
+
+    return product
+
+
+def row_lengths(features: scipy.sparse.csr_array) -> Array:
+    """Return √K(i, i), (n,): the lengths of the rows of Φ; infinite where a row is zero and stays it."""
+    lengths = np.sqrt(np.asarray(features.power(2).sum(axis=1)))
+    return np.where(lengths > 0, lengths, np.inf)
 
 
 class Factorized:

@@ -26,6 +26,8 @@ CASES = {
     "adjacency": {"kernel": wk.Diffusion(0.8, matrix="adjacency")},
     "combinatorial": {"kernel": wk.RegularizedLaplacian(2, 1.2, matrix="combinatorial"), "covariates": TWO},
     "scaled": {"kernel": 3.0 * wk.Matern(1.5, 2.0).scaled(0.9), "mean": "zero"},
+    "normalized": {"normalize": True},
+    "normalized, conjugate gradients": {"normalize": True, "covariates": ONE, "solver": "cg", "tol": 1e-12},
 }
 
 
@@ -60,9 +62,10 @@ def test_answers_are_those_of_full_matrices(name, repeated):
     agrees(model, Kriging(model, *data[:2], noise_std=0.0 if data[2] is None else data[2]))
 
 
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("learn", [None, ("noise", "lengthscale"), ("modulation",), ("noise", "modulation")])
-def test_answers_are_those_of_full_matrices_at_what_was_learned(learn):
-    model = fitted(AGAIN, MANY, noise_std=SPREAD, covariates=ONE, learn=learn)
+def test_answers_are_those_of_full_matrices_at_what_was_learned(learn, normalize):
+    model = fitted(AGAIN, MANY, noise_std=SPREAD, covariates=ONE, learn=learn, normalize=normalize)
     truth = Kriging(model, AGAIN, MANY, SPREAD)
     agrees(model, truth)
     assert model.log_marginal_likelihood_value_ == pytest.approx(truth.log_likelihood(), rel=1e-8)
