@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Factorized, Prior, along, row_lengths
+from walkernel.tasks._covariances import Factorized, Prior, along, row_lengths, scaled_rows
 from walkernel.tasks._observations import Array, Observations
 
 Weighing = Kernel | NDArray[np.float64]
@@ -61,7 +61,7 @@ class Hyperparameters:
         """Return features of nodes as the prior has them, from those of the walks."""
         if not self.normalize:
             return features
-        return scipy.sparse.diags_array(self.length / row_lengths(features)) @ features
+        return scaled_rows(features, self.length / row_lengths(features))
 
     @property
     def length(self) -> float:
@@ -184,7 +184,7 @@ def likelihood_at(
     found = [log_likelihood(observed, covariance, hyper.noise, slopes=True) for observed in data]
     slope = sum(one.by_covariance for one in found)
     by_scale = float(np.sum(slope * covariance))
-    slope_along = along(_by_gram(hyper, features, slope, covariance), features)
+    slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":
