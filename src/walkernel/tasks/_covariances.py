@@ -107,7 +107,7 @@ def _better_dense(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n
 def along(
     slope: Array, features: scipy.sparse.csr_array, n_changes: int
 ) -> Callable[[scipy.sparse.csr_array], float]:
-    """Return what gives ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes, so many of which may share a product."""
+    """Return what gives ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes; one product may serve many."""
     if not _better_dense(features, features, n_changes):
         return lambda change: float(np.sum(slope * gram(change, features)))
     pulled = slope @ features.toarray()  # (n, n_nodes)

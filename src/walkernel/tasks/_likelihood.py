@@ -182,7 +182,7 @@ def likelihood_at(
     features = features_of(hyper.weighing)
     covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
     found = [log_likelihood(observed, covariance, hyper.noise, slopes=True) for observed in data]
-    slope = sum(one.by_covariance for one in found)
+    slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
     by_scale = float(np.sum(slope * covariance))
     slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
@@ -191,8 +191,8 @@ def likelihood_at(
             gradient.append(slope_along(features_of(slope_of(hyper.kernel))))
         elif name == "modulation":
             by_length = by_scale / hyper.length**2 if hyper.normalize else 0.0
-            units = zip(np.eye(hyper.n_terms), hyper.weighing, strict=True)
-            gradient += [slope_along(features_of(unit)) + by_length * f for unit, f in units]
+            by_term = np.array([slope_along(features_of(unit)) for unit in np.eye(hyper.n_terms)])
+            gradient += list(by_term + by_length * np.asarray(hyper.modulation))
         elif name == "amplitude":
             gradient.append(by_scale)
         else:
