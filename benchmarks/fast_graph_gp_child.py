@@ -11,8 +11,8 @@ random mix of the classes (of the same covariance), and the means come from its 
 
 from __future__ import annotations
 
+import os
 import sys
-import time
 import warnings
 
 import gpytorch
@@ -42,15 +42,20 @@ def walked_matrix(n: int, edges: NDArray[np.int64], kernel: str) -> torch.Tensor
     return torch.sparse_csr_tensor(*map(torch.from_numpy, parts), (n, n))
 
 
+def processor_seconds() -> float:
+    """Return the time of this process and of those it started: other work on the machine does not count."""
+    return sum(os.times()[:4])
+
+
 def train(model: GRFGP, most_steps: int, most_seconds: float) -> int:
     """Maximise the marginal likelihood by Adam for a number of steps or a time; return the steps."""
-    begin, steps = time.perf_counter(), 0
+    begin, steps = processor_seconds(), 0
     likelihood = model.likelihood
     model.train()
     likelihood.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    while steps < most_steps and time.perf_counter() - begin < most_seconds:
+    while steps < most_steps and processor_seconds() - begin < most_seconds:
         optimizer.zero_grad()
         loss = -objective(model(model.x_train), model.y_train)
         loss.backward()
@@ -85,7 +90,7 @@ def one_hot_means(model: GRFGP, Y: NDArray[np.float64], test_ids: NDArray[np.int
 
 def run(data: dict[str, NDArray]) -> dict[str, NDArray]:
     """Walk, train and predict; times include all three."""
-    begin, seed = time.perf_counter(), int(data["seed"])
+    begin, seed = processor_seconds(), int(data["seed"])
     torch.manual_seed(seed)
     n, n_classes, kind = int(data["n_nodes"]), int(data["n_classes"]), str(data["kernel"])
     # the sampler adds the number of a node to the seed: seeds far apart keep splits apart
@@ -116,7 +121,7 @@ def run(data: dict[str, NDArray]) -> dict[str, NDArray]:
         variance = predicted.variance + model.likelihood.noise
         result["mean"] = predicted.mean.detach().numpy() * scale + centre
         result["std"] = np.sqrt(variance.detach().numpy()) * scale
-    return result | {"seconds": time.perf_counter() - begin, "steps": steps}
+    return result | {"seconds": processor_seconds() - begin, "steps": steps}
 
 
 if __name__ == "__main__":

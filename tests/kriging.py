@@ -44,6 +44,10 @@ class Kriging:
             graph, kernel, model.n_walks, sampler=model.sampler_, seed=model.random_state or 0,
             matrix=model.kernel.matrix,
         ).toarray()  # fmt: skip
+        if model.normalize:
+            size = 1.0 if model.modulation_ is None else np.linalg.norm(model.modulation_)
+            lengths = np.linalg.norm(self.features, axis=1, keepdims=True) / (size * model.amplitude_)
+            self.features = self.features / np.where(lengths > 0, lengths, 1.0)
         self.columns = columns(graph, model.mean, model.covariates)
         self.graph, self.y, self.noise = graph, np.asarray(y, dtype=float), model.noise_
         self.ids = graph.ids(X)

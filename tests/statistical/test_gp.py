@@ -41,6 +41,7 @@ CASES = {
     "covariates": {"covariates": RNG.normal(size=(30, 2))},
     "learned": {"learn": None},
     "gradients": {"solver": "cg"},
+    "normalized": {"normalize": True},
 }
 
 

@@ -7,13 +7,14 @@ because a pass over Φ costs about as much for sixteen columns as for four colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.products import multiply, multiply_transposed
@@ -88,12 +89,50 @@ class Covariance(Protocol):
 
 def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Array:
     """Return Φ₁Φ₂ᵀ as an array, of sparse or of dense factors, whichever costs less."""
-    (n, n_columns), m = left.shape, right.shape[0]
-    visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
-    meetings = visits[0] @ visits[1]
-    if (n + m) * n_columns <= MOST_DENSE and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED:
+    if _better_dense(left, right, 1):
         return np.asarray(left.toarray() @ right.toarray().T)
     return np.asarray((left @ right.T).toarray())
+
+
+def _better_dense(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_products: int) -> bool:
+    """Tell whether one product of dense factors costs less than so many Φ₁Φ₂ᵀ of sparse ones."""
+    (n, n_columns), m = left.shape, right.shape[0]
+    visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
+    meetings = n_products * (visits[0] @ visits[1])
+    return bool(
+        (n + m) * n_columns <= MOST_DENSE and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
+    )
+
+
+def along(
+    slope: Array, features: scipy.sparse.csr_array, n_changes: int
+) -> Callable[[scipy.sparse.csr_array], float]:
+    """Return what gives ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes; one product may serve many."""
+    if not _better_dense(features, features, n_changes):
+        return lambda change: float(np.sum(slope * gram(change, features)))
+    pulled = slope @ features.toarray()  # (n, n_nodes)
+
+    def product(change: scipy.sparse.csr_array) -> float:
+        return float(pulled[row_of_entries(change), change.indices] @ change.data)
+
+    return product
+
+
+def row_of_entries(features: scipy.sparse.csr_array) -> NDArray[np.int64]:
+    """Return which row each stored number is in."""
+    return np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+
+
+def scaled_rows(features: scipy.sparse.csr_array, factors: Array) -> scipy.sparse.csr_array:
+    """Return diag(factors) Φ."""
+    data = features.data * factors[row_of_entries(features)]
+    return scipy.sparse.csr_array((data, features.indices, features.indptr), features.shape)
+
+
+def row_lengths(features: scipy.sparse.csr_array) -> Array:
+    """Return √K(i, i), (n,): the lengths of the rows of Φ; infinite where a row is zero and stays it."""
+    lengths = np.sqrt(np.asarray(features.power(2).sum(axis=1)))
+    return np.where(lengths > 0, lengths, np.inf)
 
 
 class Factorized:

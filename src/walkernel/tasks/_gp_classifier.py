@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, real_number, refuse, shown
+from walkernel._checks import Described, flag, real_number, refuse, shown
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, factorized, make_system
@@ -32,8 +32,15 @@ from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
 from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import check_solver, fitted_kernel, free_modulation, learned_names, walks_for
-from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.tasks._prior import (
+    check_solver,
+    fitted_kernel,
+    free_modulation,
+    learned_names,
+    prior_at,
+    prior_blocks,
+    walks_for,
+)
 from walkernel.walks import Sampler
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
@@ -66,6 +73,9 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         others); None is the first two, as far as the kernel has them.
     amplitude : float
         a, where it is not learned.
+    normalize : bool
+        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
+        is K_ij / √(K_ii K_jj). That of a free f is |f|².
     concentration : float
         ε: how often each class was seen at every node before any label was.
     solver : {"auto", "cholesky", "cg"}
@@ -114,6 +124,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         sampler: Sampler | None = None,
         learn: tuple[str, ...] | None = None,
         amplitude: float = 1.0,
+        normalize: bool = False,
         concentration: float = 0.01,
         solver: str = "auto",
         tol: float = 1e-8,
@@ -126,6 +137,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         self.sampler = sampler
         self.learn = learn
         self.amplitude = amplitude
+        self.normalize = normalize
         self.concentration = concentration
         self.solver = solver
         self.tol = tol
@@ -149,20 +161,21 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
         classes, ids, counts = self._counted(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
-        start = Hyperparameters(self.kernel, amplitude, 0.0)
+        flag(owner, "normalize", self.normalize)
+        start = Hyperparameters(self.kernel, amplitude, 0.0, normalize=self.normalize)
         start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:
             learned = learn_hyperparameters(owner, kind_for, data, start, learn)
         else:
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
         hyper, kind = learned.hyper, learned.kind
-        prior = Prior(WALK_CACHE.features(kind, hyper.weighing, ids), hyper.amplitude)
+        prior = prior_at(kind, hyper, ids)
         system = partial(make_system, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
         self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
         self.classes_, self._posteriors, self._kind = classes, posteriors, kind
         self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
-        self.amplitude_, self._weighing = hyper.amplitude, hyper.weighing
+        self.amplitude_, self._hyper = hyper.amplitude, hyper
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.sampler_, self.n_features_in_ = kind.sampler, 1
@@ -192,7 +205,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_posteriors")
         ids = node_ids(type(self).__name__, self._kind.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, rows in WALK_CACHE.blocks(self._kind, self._weighing, ids):
+        for part, rows in prior_blocks(self._kind, self._hyper, ids):
             columns = np.ones((rows.shape[0], 1))
             mean[part] = np.column_stack([one.mean(rows, columns) for one in self._posteriors])
             variance[part] = posterior_variances(self._posteriors, rows, columns)

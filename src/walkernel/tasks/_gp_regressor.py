@@ -39,9 +39,11 @@ from walkernel.tasks._prior import (
     free_modulation,
     learned_names,
     mean_columns,
+    prior_at,
+    prior_blocks,
     walks_for,
 )
-from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
+from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import Sampler
 
 
@@ -74,6 +76,9 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         nothing.
     amplitude, noise : float
         a, and the standard deviation of the noise, where they are not learned.
+    normalize : bool
+        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
+        is K_ij / √(K_ii K_jj). That of a free f is |f|².
     mean : {"constant", "zero"}
         Whether β has a constant.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
@@ -131,6 +136,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         learn: tuple[str, ...] | None = None,
         amplitude: float = 1.0,
         noise: float = 0.1,
+        normalize: bool = False,
         mean: str = "constant",
         covariates: ArrayLike | None = None,
         solver: str = "auto",
@@ -145,6 +151,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         self.learn = learn
         self.amplitude = amplitude
         self.noise = noise
+        self.normalize = normalize
         self.mean = mean
         self.covariates = covariates
         self.solver = solver
@@ -205,7 +212,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         """Return the hyper-parameters as given."""
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
         noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
-        start = Hyperparameters(self.kernel, amplitude, noise)
+        flag(owner, "normalize", self.normalize)
+        start = Hyperparameters(self.kernel, amplitude, noise, normalize=self.normalize)
         return free_modulation(owner, start) if "modulation" in learn else start
 
     def _observations(
@@ -287,11 +295,11 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         extra = self.noise_**2 if include_noise else 0.0
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows, columns = WALK_CACHE.features(self._kind, self._hyper.weighing, ids), self._columns[ids]
+            rows, columns = prior_at(self._kind, self._hyper, ids).features, self._columns[ids]
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return self._posterior.mean(rows, columns), covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in WALK_CACHE.blocks(self._kind, self._hyper.weighing, ids):
+        for part, rows in prior_blocks(self._kind, self._hyper, ids):
             mean[part] = self._posterior.mean(rows, self._columns[ids[part]])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, self._columns[ids[part]])[:, 0]
@@ -344,7 +352,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._columns[ids] @ beta
         threads = thread_count(owner, None)
-        for part, rows in WALK_CACHE.blocks(self._kind, self._hyper.weighing, ids):
+        for part, rows in prior_blocks(self._kind, self._hyper, ids):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -368,8 +376,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
             rule = f"at most {MOST_FACTORIZED}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
-        prior = Prior(WALK_CACHE.features(self._kind, hyper.weighing, observed.ids), hyper.amplitude)
-        return log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value
+        covariance = prior_at(self._kind, hyper, observed.ids).covariance
+        return log_likelihood(observed, covariance, hyper.noise, slopes=False).value
 
 
 def _posterior(
@@ -379,5 +387,4 @@ def _posterior(
     system: Callable[[Prior, NDArray[np.float64]], Covariance],
 ) -> Posterior:
     """Walk from the observed nodes and condition on what was measured there."""
-    prior = Prior(WALK_CACHE.features(kind, hyper.weighing, observed.ids), hyper.amplitude)
-    return Posterior(observed, prior, hyper.noise, system)
+    return Posterior(observed, prior_at(kind, hyper, observed.ids), hyper.noise, system)

@@ -176,7 +176,8 @@ class _Search:
         shapes = [start.modulation] if start.modulation is None else _shapes(start.modulation)
         for kernel, shape in product(kernels, shapes):
             hyper = replace(start, kernel=kernel, modulation=shape)
-            power = self._tried_features_of(hyper.weighing).power(2).sum() / self._tried[0].ids.size
+            rows = hyper.rows(self._tried_features_of(hyper.weighing))
+            power = rows.power(2).sum() / self._tried[0].ids.size
             for share in SIGNAL_SHARES:
                 size = math.sqrt(share / (power or 1.0))
                 if "amplitude" in learn:
@@ -189,7 +190,8 @@ class _Search:
 
     def _worth(self, hyper: Hyperparameters) -> float:
         """Return log p of the few nodes by which a start is chosen, the widest kernel at a handicap."""
-        covariance = Prior(self._tried_features_of(hyper.weighing), hyper.amplitude).covariance
+        rows = hyper.rows(self._tried_features_of(hyper.weighing))
+        covariance = Prior(rows, hyper.amplitude).covariance
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
         return sum(found) - WORTH_A_SAMPLE * self._is_widest(hyper)
 

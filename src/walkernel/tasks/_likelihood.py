@@ -5,7 +5,8 @@ With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ), a flat prior on β and Σ = Cov(y),
     log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
     ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
 
-Φ is linear in f, so that ∂Φ is the features of ∂f: another weighing of the same walks.
+Φ is linear in f, so that ∂Φ is the features of ∂f: another weighing of the same walks. Where rows of Φ are
+scaled to one length, K̂ᵢⱼ = Kᵢⱼ/√(KᵢᵢKⱼⱼ) has ∂K̂ᵢⱼ = ∂Kᵢⱼ/√(KᵢᵢKⱼⱼ) − K̂ᵢⱼ (∂Kᵢᵢ/Kᵢᵢ + ∂Kⱼⱼ/Kⱼⱼ)/2.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Factorized, Prior, gram
+from walkernel.tasks._covariances import Factorized, Prior, along, row_lengths, scaled_rows
 from walkernel.tasks._observations import Array, Observations
 
 Weighing = Kernel | NDArray[np.float64]
@@ -43,6 +44,7 @@ class Hyperparameters:
     amplitude: float
     noise: float
     modulation: Array | None = None  # f, where it is not that of the kernel
+    normalize: bool = False  # rows of Φ are scaled to length one; those of a free f to its length |f|
 
     @property
     def weighing(self) -> Weighing:
@@ -54,6 +56,17 @@ class Hyperparameters:
         if self.modulation is not None:
             return replace(self, noise=self.noise * factor, modulation=self.modulation * factor)
         return replace(self, noise=self.noise * factor, amplitude=self.amplitude * factor)
+
+    def rows(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return features of nodes as the prior has them, from those of the walks."""
+        if not self.normalize:
+            return features
+        return scaled_rows(features, self.length / row_lengths(features))
+
+    @property
+    def length(self) -> float:
+        """Of all rows of Φ, where they have the same."""
+        return 1.0 if self.modulation is None else float(np.linalg.norm(self.modulation))
 
     @property
     def n_terms(self) -> int:
@@ -148,28 +161,40 @@ def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
     return lambda lengths: kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
 
 
+def _by_gram(
+    hyper: Hyperparameters, features: scipy.sparse.csr_array, slope: Array, covariance: Array
+) -> Array:
+    """Return the slope in ΦΦᵀ, Φ being the features of the walks, from that in the covariance."""
+    if not hyper.normalize:
+        return hyper.amplitude**2 * slope
+    lengths = row_lengths(features)
+    scales = hyper.amplitude * hyper.length / lengths
+    result = slope * np.outer(scales, scales)
+    result[np.diag_indices_from(result)] -= (slope * covariance).sum(axis=1) / lengths**2
+    return result
+
+
 def likelihood_at(
     theta: Array, parameters: Parameters, features_of: FeaturesOf, data: Sequence[Observations]
 ) -> tuple[float, Array]:
     """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weighing)
-    covariance = Prior(features, hyper.amplitude).covariance
+    covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
     found = [log_likelihood(observed, covariance, hyper.noise, slopes=True) for observed in data]
-    slope = sum(one.by_covariance for one in found)
-
-    def along(change: Array | Callable[[Lengths], Array]) -> float:
-        """Return the slope along a change of f."""
-        return hyper.amplitude**2 * float(np.sum(slope * gram(features_of(change), features)))
-
+    slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
+    by_scale = float(np.sum(slope * covariance))
+    slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":
-            gradient.append(along(slope_of(hyper.kernel)))
+            gradient.append(slope_along(features_of(slope_of(hyper.kernel))))
         elif name == "modulation":
-            gradient += [along(unit) for unit in np.eye(hyper.n_terms)]
+            by_length = by_scale / hyper.length**2 if hyper.normalize else 0.0
+            by_term = np.array([slope_along(features_of(unit)) for unit in np.eye(hyper.n_terms)])
+            gradient += list(by_term + by_length * np.asarray(hyper.modulation))
         elif name == "amplitude":
-            gradient.append(float(np.sum(slope * covariance)))
+            gradient.append(by_scale)
         else:
             gradient.append(2 * hyper.noise**2 * sum(one.by_variance for one in found))
     return sum(one.value for one in found), np.array(gradient)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, one_of, real_array, real_number, refuse, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
-from walkernel.tasks._covariances import SOLVERS
+from walkernel.tasks._covariances import SOLVERS, Prior
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
-from walkernel.tasks._walk_cache import WalkKind
+from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
 MEANS = ("constant", "zero")
@@ -72,6 +73,19 @@ def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     sizes = np.abs(wide.modulation(MOST_FREE))
     length = int(np.flatnonzero(sizes > 1e-2 * sizes.max())[-1]) + 1
     return replace(hyper, amplitude=1.0, modulation=f[:length])
+
+
+def prior_at(kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
+    """Return the prior of g at some nodes."""
+    return Prior(hyper.rows(WALK_CACHE.features(kind, hyper.weighing, ids)), hyper.amplitude)
+
+
+def prior_blocks(
+    kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]
+) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
+    """Give the rows of Φ of some nodes in blocks, as the prior has them."""
+    for part, features in WALK_CACHE.blocks(kind, hyper.weighing, ids):
+        yield part, hyper.rows(features)
 
 
 def fitted_kernel(hyper: Hyperparameters) -> Kernel:

@@ -33,12 +33,10 @@ def by_hand(model, left_out=()):
     alpha = counts + model.concentration
     variances = np.log((alpha + 1) / alpha)
     targets = np.log(alpha) - variances / 2
-    options = {
-        name: getattr(model, name) for name in ("graph", "n_walks", "sampler_", "random_state", "kernel_")
-    }
+    names = ("graph", "n_walks", "sampler_", "random_state", "kernel", "kernel_", "modulation_", "normalize")
+    options = {name: getattr(model, name) for name in names}
     like = SimpleNamespace(
-        **options, kernel=model.kernel, modulation_=None, amplitude_=model.amplitude_, noise_=0.0,
-        mean="constant", covariates=None,
+        **options, amplitude_=model.amplitude_, noise_=0.0, mean="constant", covariates=None
     )  # fmt: skip
     kept = ~np.isin(distinct, left_out)
     return counts, [
@@ -46,11 +44,13 @@ def by_hand(model, left_out=()):
     ]
 
 
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize(
-    "options", [{}, {"learn": None}, {"concentration": 0.3}, {"solver": "cg", "tol": 1e-12}]
+    "options",
+    [{}, {"learn": None}, {"learn": ("modulation",)}, {"concentration": 0.3}, {"solver": "cg", "tol": 1e-12}],
 )
-def test_each_class_is_a_regression(options):
-    model = fitted(**options)
+def test_each_class_is_a_regression(options, normalize):
+    model = fitted(normalize=normalize, **options)
     assert model.classes_.tolist() == ["ash", "fir", "oak"]
     mean, variance = model.latent(NODES)
     _, classes = by_hand(model)
@@ -58,7 +58,7 @@ def test_each_class_is_a_regression(options):
         expected, cov = one.posterior(NODES)
         assert np.allclose(mean[:, c], expected, rtol=0, atol=1e-7)
         assert np.allclose(variance[:, c], cov.diagonal(), rtol=0, atol=1e-7)
-    if options == {"learn": None}:
+    if "learn" in options:
         total = sum(one.log_likelihood() for one in classes)
         assert model.log_marginal_likelihood_value_ == pytest.approx(total, rel=1e-8)
         assert model.n_learned_from_ == np.unique(KNOWN).size

@@ -46,10 +46,17 @@ MAXIMA = [(wk.Diffusion(3.0), None), (wk.Matern(2.0, 2.0), None), (wk.Diffusion(
           (wk.Matern(2.0, 2.0), ("lengthscale",)), (wk.Diffusion(0.5), FREE)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kernel", "learn"), MAXIMA)
-def test_a_maximum_is_found(kernel, learn):
+@pytest.mark.parametrize(
+    ("kernel", "learn", "normalize"),
+    [
+        *((kernel, learn, False) for kernel, learn in MAXIMA),
+        # with that variance at every node, the lengthscale alone has no maximum
+        *((kernel, learn, True) for kernel, learn in MAXIMA if learn != ("lengthscale",)),
+    ],
+)
+def test_a_maximum_is_found(kernel, learn, normalize):
     """No neighbour is better by 1e-3, or the noise is as small as it may be."""
-    model = fitted(kernel, learn=learn, amplitude=3.0)
+    model = fitted(kernel, learn=learn, amplitude=3.0, normalize=normalize)
     theta = theta_of(model)
     observed = model._posterior.observed
     value, gradient = likelihood_at(
@@ -307,13 +314,14 @@ def test_a_kernel_that_is_nearly_a_multiple_of_the_identity_is_no_trouble():
     assert np.isfinite(fitted(wk.Diffusion(2.0).scaled(0.001)).predict(range(10))).all()
 
 
-@pytest.mark.parametrize("learn", [None, ("modulation", "noise")])
+@pytest.mark.parametrize(("learn", "normalize"), [(None, False), (FREE, False), (None, True)])
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_and_offsets_of_y_change_nothing_else(learn, unit):
+def test_units_and_offsets_of_y_change_nothing_else(learn, unit, normalize):
     """The offset is a hundred thousand times the spread; a free f has flat maxima, of which one is found."""
     tolerance = 2e-3 if learn is None else 0.1
-    plain = fitted(wk.Diffusion(2.0), learn=learn)
-    other = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, learn=learn).fit(
+    options = {"learn": learn, "normalize": normalize}
+    plain = fitted(wk.Diffusion(2.0), **options)
+    other = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, **options).fit(
         KNOWN, unit * (SMOOTH[KNOWN] + 1e5)
     )
     mean, std = (part / unit for part in other.predict(range(20), return_std=True))

@@ -6,6 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from kriging import KERNELS
+from walkernel.tasks import _covariances
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
@@ -54,7 +55,11 @@ def walks(kernel):
 
 def density(hyper, features, one):
     """log p(y) of all observations by their full covariance."""
-    own = hyper.amplitude * features.toarray()[one.place]
+    rows = features.toarray()
+    if hyper.normalize:
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows if hyper.modulation is None else np.linalg.norm(hyper.modulation) * rows
+    own = hyper.amplitude * rows[one.place]
     Sigma = own @ own.T + np.diag(one.variances + hyper.noise**2)
     y, H = one.sides[:, 0], one.sides[:, 1:]
     inverse = np.linalg.inv(Sigma)
@@ -71,9 +76,9 @@ def differences(function, theta, step=1e-5):
     )
 
 
-def checked(kernel, learn, data, noise=0.3):
+def checked(kernel, learn, data, noise=0.3, *, normalize=False):
     """Compare value and gradient at the start."""
-    start = Hyperparameters(kernel, 1.3, noise)
+    start = Hyperparameters(kernel, 1.3, noise, normalize=normalize)
     start = free_modulation("test", start) if "modulation" in learn else start
     parameters, features = Parameters(learn, start), walks(kernel)
     theta = parameters.theta(start) + 0.05
@@ -87,16 +92,37 @@ def checked(kernel, learn, data, noise=0.3):
     assert np.allclose(gradient, found, rtol=1e-5, atol=1e-7 * np.abs(gradient).max())
 
 
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_gradient_is_the_slope_of_the_likelihood(name, data):
-    checked(KERNELS[name], ALL, DATA[data], 0.1 if data == "classes" else 0.3)
+def test_the_gradient_is_the_slope_of_the_likelihood(name, data, normalize):
+    checked(KERNELS[name], ALL, DATA[data], 0.1 if data == "classes" else 0.3, normalize=normalize)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("learn", [("modulation", "noise"), ("noise", "modulation"), ("modulation",)])
-def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data):
-    checked(KERNELS["Diffusion"], learn, DATA[data])
+def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize):
+    checked(KERNELS["Diffusion"], learn, DATA[data], normalize=normalize)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("learn", [ALL, ("modulation", "noise")])
+def test_dense_and_sparse_features_have_the_same_gradient(monkeypatch, learn, normalize):
+    for most in (0, 2**26):
+        monkeypatch.setattr(_covariances, "MOST_DENSE", most)
+        monkeypatch.setattr(_covariances, "SPARSE_SPEED", 1.0)
+        checked(KERNELS["Diffusion"], learn, DATA["all"], normalize=normalize)
+
+
+def test_a_row_of_zeros_stays_zero():
+    """A node without edges has no walk but the one of length 0, of which f may make nothing."""
+    graph = wk.Graph.from_edges([(0, 1), (1, 2)], n_nodes=4)
+    walked = wk.sample_features(graph, np.array([0.0, 1.0]), 16)
+    f = np.array([0.0, 2.0])
+    rows = Hyperparameters(wk.Diffusion(), 1.0, 0.1, f, normalize=True).rows(walked).toarray()
+    assert np.array_equal(rows[3], np.zeros(4))
+    assert np.allclose(np.linalg.norm(rows[:3], axis=1), 2.0)
 
 
 @pytest.mark.parametrize(

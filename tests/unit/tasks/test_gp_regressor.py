@@ -26,6 +26,8 @@ CASES = {
     "adjacency": {"kernel": wk.Diffusion(0.8, matrix="adjacency")},
     "combinatorial": {"kernel": wk.RegularizedLaplacian(2, 1.2, matrix="combinatorial"), "covariates": TWO},
     "scaled": {"kernel": 3.0 * wk.Matern(1.5, 2.0).scaled(0.9), "mean": "zero"},
+    "normalized": {"normalize": True},
+    "normalized, conjugate gradients": {"normalize": True, "covariates": ONE, "solver": "cg", "tol": 1e-12},
 }
 
 
@@ -60,12 +62,29 @@ def test_answers_are_those_of_full_matrices(name, repeated):
     agrees(model, Kriging(model, *data[:2], noise_std=0.0 if data[2] is None else data[2]))
 
 
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("learn", [None, ("noise", "lengthscale"), ("modulation",), ("noise", "modulation")])
-def test_answers_are_those_of_full_matrices_at_what_was_learned(learn):
-    model = fitted(AGAIN, MANY, noise_std=SPREAD, covariates=ONE, learn=learn)
+def test_answers_are_those_of_full_matrices_at_what_was_learned(learn, normalize):
+    model = fitted(AGAIN, MANY, noise_std=SPREAD, covariates=ONE, learn=learn, normalize=normalize)
     truth = Kriging(model, AGAIN, MANY, SPREAD)
     agrees(model, truth)
     assert model.log_marginal_likelihood_value_ == pytest.approx(truth.log_likelihood(), rel=1e-8)
+
+
+@pytest.mark.parametrize("learn", [(), ("modulation",)])
+def test_the_prior_variance_is_the_same_at_every_node(learn):
+    """Of a part of the graph where nothing is known, a leaf, a hub and two nodes without edges among it."""
+    graph = wk.Graph.from_edges([(0, 1), (2, 3), (3, 4), (3, 5), (3, 6), (5, 6)], n_nodes=9)
+    model = fitted([0, 1], [1.0, 2.0], graph=graph, mean="zero", normalize=True, learn=learn)
+    expected = 1.7**2 if model.modulation_ is None else (model.modulation_**2).sum()
+    assert np.allclose(model.predict(range(2, 9), return_std=True)[1] ** 2, expected, rtol=1e-12)
+    plain = fitted([0, 1], [1.0, 2.0], graph=graph, mean="zero", learn=learn)
+    assert np.ptp(plain.predict(range(2, 9), return_std=True)[1]) > 0.01
+
+
+def test_a_normalized_prior_is_kept_for_other_observations():
+    model = fitted(normalize=True).condition(AGAIN, MANY, noise_std=SPREAD)
+    agrees(model, Kriging(model, AGAIN, MANY, SPREAD))
 
 
 def test_values_that_differ_at_one_node_are_not_just_averaged():
