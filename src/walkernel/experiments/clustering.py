@@ -125,10 +125,10 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     return Verdict(
         holds,
         f"E_c is {'small on every graph' if holds else 'not small on some graph'} ({limits}; elsewhere the "
-        f"paper's number is the limit), and {compared}: {shown}. It is measured from common first labels, for "
-        f"two runs with the exact kernel from different ones already disagree on {low:.2f}–{high:.2f} of all "
-        f"pairs; the paper does not say which labels it began with, and that may be why most of its numbers "
-        f"are larger."
+        f"paper's number is the limit), and {compared}: {shown}. It is measured from common first labels, "
+        f"for two runs with the exact kernel from different ones already disagree on {low:.2f}–{high:.2f} of "
+        f"all pairs; the paper does not say which labels it began with, and that may be why most of its "
+        f"numbers are larger."
         f"{absent(tuple(PUBLISHED))}",
     )
 
