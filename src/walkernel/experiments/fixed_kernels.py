@@ -120,7 +120,8 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
         axes.minorticks_off()
     for axes in panels.flat[len(graphs) :]:
         axes.set_axis_off()
-    figure.supxlabel("walks from each node", fontsize=9)
+    shaded = "shaded: one standard deviation of the mean, often narrower than a line"
+    figure.supxlabel(f"walks from each node ({shaded})", fontsize=9)
     figure.supylabel("relative error, Frobenius norm", fontsize=9)
     figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
 

@@ -177,9 +177,10 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     early, late = (max(row[key] for row in growth) for key in ("norm_plus_1", "norm_plus_4"))
     return Verdict(
         holds,
-        f"For x' = −Lx + e₁ the error drops as the paper says: with four Gauss–Legendre times {FEW} walks "
-        f"have {shown} times the error of {MANY} (√16 = 4 expected), but with the paper's ten random times "
-        f"it stalls at {min(last):.3f}–{max(last):.3f}, since these alone cost {min(alone.values()):.3f}–"
+        f"For x' = −Lx + e₁ the error {'drops as' if holds else 'does not drop as'} the paper says: with "
+        f"four Gauss–Legendre times {FEW} walks have {shown} times the error of {MANY} (√16 = 4 expected), "
+        f"but with the paper's ten random times it stalls at {min(last):.3f}–{max(last):.3f}, since these "
+        f"alone cost {min(alone.values()):.3f}–"
         f"{max(alone.values()):.3f} even with the exact kernel. With the paper's +L the state grows, in norm "
         f"from {early:.2f} at t = {TIME:g} to {late:.0f} at t = {LATE:g}, and its steady state L⁻¹(−y) "
         f"{'does not exist: L is singular on every graph' if lacks else 'exists on some graph'}."

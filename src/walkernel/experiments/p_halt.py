@@ -138,9 +138,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     gains = [row["ours"] / row["our_error"] for row in papers]
     infinite = [row for group in groups for row in group if row["variance"] == "infinite"]
     limit = min(largest_p_halt(kernel) for kernel in KERNELS.values())
-    claim = (
-        "falls with p_halt, as the paper says" if falls else "does not always fall with p_halt, as it should"
-    )
+    claim = "falls as p_halt falls, as the paper says" if falls else "does not always fall as p_halt does"
     return Verdict(
         falls,
         f"Where the variance is finite, the error {claim}; per step the best is {min(best):g} to "
