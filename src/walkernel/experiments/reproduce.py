@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from walkernel._checks import Described, one_of, refuse, whole_number
@@ -67,8 +66,7 @@ def reproduce(
             progress(key, done, total)
 
     for study in studies:
-        with _one_thread() if study.name in NEED_TORCH else nullcontext():
-            findings.append(run_study(study, run, report))
+        findings.append(run_study(study, run, report))
     write_report(findings, run, _about(run))
     with atomic_write(run.out / "timings.json") as file:
         file.write(json.dumps(run.timings, indent=1, sort_keys=True).encode())
@@ -87,19 +85,6 @@ def _check_extras(names: Sequence[str]) -> None:
             raise ImportError(
                 f"reproduce needs {package}. Install it with `pip install walkernel[{extra}]`."
             ) from error
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep PyTorch to one thread: its matrices are so small here that threads only wait for one another."""
-    import torch
-
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 def _about(run: Run) -> str:

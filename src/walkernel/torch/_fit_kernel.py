@@ -24,7 +24,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._held_out import ENSEMBLES, HeldOutErrors, Pairs, held_out_errors, samples
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
-from walkernel.torch._training import Loop, Schedule, Trained, train
+from walkernel.torch._training import SMALL, Loop, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
@@ -196,7 +196,8 @@ def _train_all(
             if progress is not None:
                 progress(done + epoch, total)
 
-        trained.append(train(start, Loop(owner, task.steps, task.judge, every, None, report), schedule))
+        loop = Loop(owner, task.steps, task.judge, every, None, report, task.is_small)
+        trained.append(train(start, loop, schedule))
         if trained[-1].interrupted:
             break
     return trained
@@ -215,6 +216,11 @@ class _KernelTask:
         self._bank: list[list[tuple[WalkTensors, WalkTensors]]] = []
         self._chosen_by: list[list[tuple[WalkTensors, WalkTensors]]] = []
         self._expected: list[ExpectedError] = []
+
+    @property
+    def is_small(self) -> bool:
+        """Tell whether every kernel matrix is small."""
+        return max(graph.n_nodes for graph in self._graphs) ** 2 < SMALL
 
     def use(self, modulation: ModulationBase) -> None:
         """Take a modulation, and what its device and dtype ask for."""

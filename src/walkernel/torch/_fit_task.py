@@ -41,7 +41,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._held_out import ENSEMBLES, Pairs
 from walkernel.torch._losses import angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
-from walkernel.torch._training import Loop, Schedule, check_loss, train
+from walkernel.torch._training import SMALL, Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
@@ -203,7 +203,8 @@ def fit_to_task(
     total = schedule.n_epochs
     patience = None if patience is None else whole_number(owner, "patience", patience, 1)
     every = max(1, min(total // 20, (patience or total) // 4))
-    loop = Loop(owner, task.steps, task.judge, every, patience, lambda epoch: report(epoch, total))
+    small = values.ids.size * pairs.n_walks < SMALL
+    loop = Loop(owner, task.steps, task.judge, every, patience, lambda epoch: report(epoch, total), small)
     found = train(start, loop, schedule)
     length = start.n_terms(pairs.sampler.longest + 1)
     bounds = learned_bounds(start, graph, task.training.size, matrix=matrix, length=length)

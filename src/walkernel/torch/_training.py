@@ -6,7 +6,8 @@ A loop can be stopped with Ctrl-C at any time: what was best so far is restored 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -66,7 +67,7 @@ class Loop(NamedTuple):
 
     ``steps`` gives the losses of the steps of an epoch, one by one; ``judge`` a number that is smaller for
     better parameters, asked after every ``judged_every`` epochs; the loop ends where ``patience`` epochs
-    bring nothing better.
+    bring nothing better. Where tensors are small, threads of PyTorch would only wait for one another.
     """
 
     owner: str
@@ -75,6 +76,11 @@ class Loop(NamedTuple):
     judged_every: int
     patience: int | None
     report: Callable[[int], object]  # epochs done
+    is_small: bool = False
+
+
+SMALL = 2**17
+"""Numbers in the largest tensor of a step below which one thread is faster than several."""
 
 
 def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained:
@@ -85,21 +91,33 @@ def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained
     judged: list[tuple[int, float]] = [(0, loop.judge())]
     best, kept = judged[0], deepcopy(modulation.state_dict())
     interrupted = False
-    try:
-        for epoch in range(1, schedule.n_epochs + 1):
-            history.append(_epoch(loop, epoch, modulation, optimizer))
-            rate.step()
-            if epoch % loop.judged_every == 0 or epoch == schedule.n_epochs:
-                judged.append((epoch, loop.judge()))
-                if judged[-1][1] < best[1] or not math.isfinite(best[1]):
-                    best, kept = judged[-1], deepcopy(modulation.state_dict())
-            loop.report(epoch)
-            if loop.patience is not None and judged[-1][0] - best[0] >= loop.patience:
-                break
-    except KeyboardInterrupt:
-        interrupted = True
+    with _threads(1 if loop.is_small else torch.get_num_threads()):
+        try:
+            for epoch in range(1, schedule.n_epochs + 1):
+                history.append(_epoch(loop, epoch, modulation, optimizer))
+                rate.step()
+                if epoch % loop.judged_every == 0 or epoch == schedule.n_epochs:
+                    judged.append((epoch, loop.judge()))
+                    if judged[-1][1] < best[1] or not math.isfinite(best[1]):
+                        best, kept = judged[-1], deepcopy(modulation.state_dict())
+                loop.report(epoch)
+                if loop.patience is not None and judged[-1][0] - best[0] >= loop.patience:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
     modulation.load_state_dict(kept)
     return Trained(np.array(history), np.array(judged), best[1], interrupted)
+
+
+@contextmanager
+def _threads(n_threads: int) -> Iterator[None]:
+    """Let PyTorch use so many threads for a while."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.optim.Optimizer) -> float:
