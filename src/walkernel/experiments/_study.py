@@ -8,13 +8,14 @@ goes on where it stopped, and its tables are the same to the last byte. Seconds 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +94,7 @@ class Run:
     size: str
     seed: int
     timings: dict[str, float] = field(default_factory=dict)
+    _inner: float = 0.0  # seconds of what is kept inside of what is being computed
 
     @property
     def full(self) -> bool:
@@ -102,7 +104,7 @@ class Run:
     @property
     def store(self) -> Path:
         """The folder of finished cells."""
-        return self.out / ".cells" / f"{self.size}-{self.seed}"
+        return self.out / ".cells" / f"{self.size}-{self.seed}-{_digest()}"
 
     def finish(self) -> None:
         """Remove the finished cells, once every table has been written."""
@@ -113,8 +115,11 @@ class Run:
         path = self.store / f"{key}.json"
         found = _read(path)
         if found is None:
-            begin = time.perf_counter()
-            found = {"format": FORMAT, "value": compute(), "seconds": time.perf_counter() - begin}
+            begin, outer, self._inner = time.perf_counter(), self._inner, 0.0
+            value = compute()
+            seconds = time.perf_counter() - begin
+            found = {"format": FORMAT, "value": value, "seconds": seconds - self._inner}
+            self._inner = outer + seconds
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
                 file.write(json.dumps(found).encode())
@@ -124,6 +129,13 @@ class Run:
     def seeds(self, *key: int) -> np.random.Generator:
         """Return a generator for some purpose, different for each key and each seed of the run."""
         return np.random.default_rng([self.seed, *key])
+
+
+@cache
+def _digest() -> str:
+    """Return what changes with the code of the studies, so that cells of another version are not used."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path):
 
 def test_a_damaged_cell_is_measured_again(tmp_path):
     run_study(Toy().study, run_in(tmp_path))
-    cell = tmp_path / ".cells" / "quick-0" / "toy" / "b.json"
+    (cell,) = tmp_path.glob(".cells/quick-0-*/toy/b.json")
     before = (tmp_path / "toy.csv").read_bytes()
     for damage in ("", "[1", json.dumps({"format": "another", "value": [], "seconds": 0})):
         cell.write_text(damage)
@@ -66,6 +67,20 @@ def test_a_damaged_cell_is_measured_again(tmp_path):
         run_study(again.study, run_in(tmp_path))
         assert again.measured == ["b"]
         assert (tmp_path / "toy.csv").read_bytes() == before
+
+
+def test_cells_of_other_code_are_not_used(tmp_path, monkeypatch):
+    run_study(Toy().study, run_in(tmp_path))
+    monkeypatch.setattr("walkernel.experiments._study._digest", lambda: "changed")
+    again = Toy()
+    run_study(again.study, run_in(tmp_path))
+    assert again.measured == ["a", "shared", "b", "c"]
+
+
+def test_what_is_kept_inside_a_cell_is_not_timed_twice(tmp_path):
+    run = run_in(tmp_path)
+    run.kept("outer", lambda: [time.sleep(0.05), run.kept("inner", lambda: time.sleep(0.3))])
+    assert run.timings["outer"] < 0.2 < run.timings["inner"]
 
 
 def test_another_seed_gives_other_numbers_and_the_same_published_ones(tmp_path):
