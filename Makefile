@@ -36,6 +36,7 @@ test: $(VENV)/.test
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
+	TRITON_INTERPRET=1 $(BIN)/coverage run $(PYTEST) -q tests/device -m "not gpu"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 

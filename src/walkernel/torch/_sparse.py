@@ -51,11 +51,11 @@ class FixedMatrix:
 
     def product(self, x: Tensor) -> Tensor:
         """Return B x for x (columns, c)."""
-        return _csr(*self._own, self.shape) @ x
+        return csr_tensor(*self._own, self.shape) @ x
 
     def turned_product(self, y: Tensor) -> Tensor:
         """Return Bᵀ y for y (rows, c)."""
-        return _csr(*self._turned, (self.shape[1], self.shape[0])) @ y
+        return csr_tensor(*self._turned, (self.shape[1], self.shape[0])) @ y
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Return B x, differentiable by x."""
@@ -89,12 +89,12 @@ class Structure:
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
         """Return A x for the entries ``values`` (nnz,) and x (columns, c)."""
-        return _csr(self.indptr, self.columns, values, (self.shape[0], self.shape[1])) @ x
+        return csr_tensor(self.indptr, self.columns, values, (self.shape[0], self.shape[1])) @ x
 
     def turned_product(self, values: Tensor, y: Tensor) -> Tensor:
         """Return Aᵀ y for y (rows, c)."""
         size = (self.shape[1], self.shape[0])
-        return _csr(self.turned_indptr, self.turned_rows, values[self.turning], size) @ y
+        return csr_tensor(self.turned_indptr, self.turned_rows, values[self.turning], size) @ y
 
     def by_columns(self, values: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return A sparse by columns as arrays: where columns begin, rows and entries."""
@@ -129,9 +129,11 @@ def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
     return torch.as_tensor(array, dtype=torch.int32 if small else torch.int64, device=device)
 
 
-def _csr(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    with warnings.catch_warnings():  # that CSR tensors may change in later versions of PyTorch
+def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a sparse matrix by rows, unchecked."""
+    with warnings.catch_warnings():  # that CSR tensors may change, and that they are not checked
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Sparse invariant checks", category=UserWarning)
         return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
 
 

@@ -1,0 +1,251 @@
+"""Walks on a CUDA device: steps a second beside what the card can gather, features, and products without Φ.
+
+    python benchmarks/gpu.py [--quick] [--out FILE]
+
+The ceiling is a kernel that does nothing but read 8 bytes at random places of a table. Times are medians of
+CUDA events after a warm-up. The graph of 5·10⁷ nodes is made on the card: every node has 20 entries, drawn at
+random; its walks start from a block of nodes, as those of a stream over all of them do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+import torch
+import triton
+import triton.language as tl
+from core import random_graph, table
+
+import walkernel as wk
+from walkernel.datasets import torus_mesh
+from walkernel.torch import NeuralModulation, Schedule, estimate_kernel, fit_to_task
+from walkernel.torch import _triton_walks as kernels
+from walkernel.torch._device_walks import Walker
+
+PAPER = wk.IndependentWalks(0.1)
+KERNEL = wk.Diffusion(1.0)
+
+
+def milliseconds(run: Callable[[], object], repeats: int = 7) -> float:
+    """Return the median time of CUDA events around a call."""
+    run()
+    times = []
+    for _ in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+@triton.jit
+def gather(words, out, mask, seed, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    """Read 8 bytes at random places that depend on a counter, and keep their sum."""
+    j = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], dtype=tl.int64)
+    for t in range(ROUNDS):
+        a, b, _, _ = tl.philox(seed, j, t, 0, 0)
+        total += tl.load(words + (((a.to(tl.int64) << 32) | b.to(tl.int64)) & mask))
+    tl.store(out + j, total)
+
+
+def ceiling(n_words: int) -> float:
+    """Return billions of random reads a second from a table of 2^k words of 8 bytes."""
+    words = torch.zeros(n_words, dtype=torch.int64, device="cuda")
+    n, rounds = 2**22, 32
+    out = torch.empty(n, dtype=torch.int64, device="cuda")
+    ms = milliseconds(lambda: gather[(n // 128,)](words, out, n_words - 1, 7, ROUNDS=rounds, BLOCK=128))
+    return n * rounds / ms / 1e6
+
+
+def walker_of(graph: wk.Graph, n_walks: int) -> Walker:
+    from walkernel.sampling import checked_sampling
+
+    chosen = checked_sampling("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
+    return Walker(chosen, torch.device("cuda"), torch.float32)
+
+
+def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> Walker:
+    """Return a walker on a random graph that is made on the card, with the law of another one."""
+    huge = copy.copy(like)
+    generator = torch.Generator("cuda").manual_seed(0)
+    options = {"device": "cuda"}
+    huge._indices = torch.randint(
+        0, n_nodes, (n_nodes * degree,), dtype=torch.int32, generator=generator, **options
+    )
+    huge._packed = (torch.arange(n_nodes, **options) * degree << 28) | degree
+    ones = torch.ones(n_nodes, **options)
+    huge._floats = [ones[:1], ones, ones[:1], ones[: degree + 1]]
+    huge._starts = torch.arange(n_starts, **options)
+    huge.n_walkers = n_starts * like.chosen.n_walks
+    return huge
+
+
+def steps_row(name: str, walker: Walker, reads: float) -> list[str]:
+    lengths = walker.draw_lengths()
+    n_steps = int(lengths.sum())
+    ends = torch.empty(walker.n_walkers, dtype=torch.int32, device="cuda")
+    factors = walker.factors()
+    draw = milliseconds(walker.draw_lengths)
+    walk = milliseconds(lambda: walker.walk(kernels.STEPS.value, lengths, factors, nodes=ends))
+    rate = n_steps / walk / 1e6
+    whole = n_steps / (walk + draw) / 1e6
+    return [
+        name,
+        f"{n_steps:.3g}",
+        f"{draw:.2f}",
+        f"{walk:.2f}",
+        f"{rate:.1f}",
+        f"{whole:.1f}",
+        f"{rate * 2 / reads:.2f}",
+    ]
+
+
+def plain_torch(walker: Walker) -> float:
+    """Return billions of steps a second of walkers as tensors that advance one step with each call."""
+    lengths = walker.draw_lengths().long()
+    packed, indices = walker._packed, walker._indices
+    starts = torch.repeat_interleave(walker._starts, walker.chosen.n_walks)
+
+    def run() -> None:
+        here, left = starts, lengths
+        while here.numel():
+            going = left > 0
+            here, left = here[going], left[going]
+            row = packed[here]
+            draw = (torch.rand(here.numel(), device="cuda") * (row & (2**28 - 1))).long()
+            here, left = indices[(row >> 28) + draw].long(), left - 1
+
+    return int(lengths.sum()) / milliseconds(run, 3) / 1e6
+
+
+def huge_product(like: Walker, n_nodes: int, n_columns: int, block: int = 2**22) -> float:
+    """Return the seconds of K @ V on a huge graph: walks for Φ₂ᵀ V, then walks for Φ₁ U, nothing stored."""
+    huge = huge_walker(like, n_nodes, block)
+    f = KERNEL.modulation(PAPER.longest + 1)
+    V = torch.randn(n_nodes, n_columns, device="cuda")
+
+    def run() -> None:
+        middle, result = torch.zeros_like(V), torch.zeros_like(V)
+        for add in (
+            lambda w, part: w.scatter(f, V[part], middle),
+            lambda w, part: w.gather(f, middle, result[part]),
+        ):
+            for begin in range(0, n_nodes, block):
+                part = slice(begin, min(begin + block, n_nodes))
+                walker = copy.copy(huge)
+                walker._starts = torch.arange(part.start, part.stop, device="cuda")
+                walker.n_walkers = walker._starts.numel() * like.chosen.n_walks
+                add(walker, part)
+
+    return milliseconds(run, 3) / 1e3
+
+
+def training_rate(device: str, n_epochs: int) -> float:
+    """Return steps a second of Sec. 3.5 on a mesh of 30000 nodes, from a bank of two samples."""
+    mesh = torus_mesh(200, 150)
+    start = NeuralModulation(decay=0.6, device=device, dtype=torch.float32)
+
+    def seconds(n: int) -> float:
+        begin = time.perf_counter()
+        fit_to_task(
+            mesh.graph, np.arange(30_000), mesh.normals, modulation=start, n_samples=2, patience=10**6,
+            schedule=Schedule(n_epochs=n), validation=0.01,
+        )  # fmt: skip
+        return time.perf_counter() - begin
+
+    seconds(2)
+    return n_epochs / (seconds(n_epochs + 2) - seconds(2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    parts = [
+        f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores, torch {torch.__version__}, triton "
+        f"{triton.__version__}, walkernel {wk.__version__}, {time.strftime('%Y-%m-%d')}\n"
+    ]
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+        parts.append(text)
+
+    print(parts[0])
+    reads = {size: ceiling(2**size) for size in (20, 23, 26, 29)}
+    rows = [[f"{2**size * 8 / 2**20:.0f} MiB", f"{rate:.1f}"] for size, rate in reads.items()]
+    say(table("Random reads of 8 bytes, billions a second", ["table", "G/s"], rows))
+    n = 10**5 if options.quick else 10**6
+    graph = random_graph(n)
+    walker = walker_of(graph, 16)
+    rows = [steps_row(f"{n:.0e} nodes", walker, reads[23])]
+    if not options.quick:
+        rows.append(steps_row("5e+07 nodes", huge_walker(walker, 5 * 10**7, 2 * 10**6), reads[29]))
+    header = ["graph", "steps", "lengths ms", "walks ms", "G steps/s", "with lengths", "reads / ceiling"]
+    say(table("Walks, 16 from each node, p_halt .1 (goals 20 and 10; a step is two reads)", header, rows))
+    say(baselines(graph, walker))
+    say(features_table(graph, walker))
+    V = torch.randn(n, 16, device="cuda")
+    K = estimate_kernel(graph, KERNEL, 4, sampler=PAPER)
+    say(
+        f"K @ V without features, {n:.0e} nodes, 4 walks, 16 columns: {milliseconds(lambda: K @ V, 3):.1f} ms"
+    )
+    if not options.quick:
+        seconds = huge_product(walker_of(random_graph(10**4), 4), 5 * 10**7, 16)
+        say(f"K @ V without features, 5e+07 nodes, 4 walks, 16 columns: {seconds:.2f} s (goal 2)\n")
+    cuda, cpu = training_rate("cuda", 100), training_rate("cpu", 20)
+    say(
+        f"Training of Sec. 3.5, mesh of 30000 nodes: {cuda:.0f} steps/s, CPU {cpu:.0f} steps/s ({cuda / cpu:.1f} times)"
+    )
+    if options.out is not None:
+        options.out.write_text("\n".join(parts) + "\n")
+
+
+def baselines(graph: wk.Graph, walker: Walker) -> str:
+    """Return a line about the same walks by other means."""
+    wk.sample_walks(graph, 2, sampler=PAPER)
+    begin = time.perf_counter()
+    record = wk.sample_walks(graph, 16, sampler=PAPER)
+    rate = record.n_steps / (time.perf_counter() - begin) / 1e9
+    return (
+        f"plain PyTorch walker on the card: {plain_torch(walker):.2f} G steps/s; numba, all cores, with the "
+        f"record of deposits: {rate:.3f} G steps/s\n"
+    )
+
+
+def features_table(graph: wk.Graph, walker: Walker) -> str:
+    """Return the times of records and features, here and on the CPU."""
+    wk.sample_features(graph, KERNEL, 2, sampler=PAPER)
+    begin = time.perf_counter()
+    exact = wk.sample_features(graph, KERNEL, 16, sampler=PAPER)
+    cpu = 1e3 * (time.perf_counter() - begin)
+    found = walker.record().features(KERNEL)
+    device = scipy.sparse.csr_array(
+        (found.values().cpu().numpy(), found.col_indices().cpu().numpy(), found.crow_indices().cpu().numpy()),
+        shape=exact.shape,
+    )
+    difference = abs(device - exact).max() / abs(exact).max()
+    rows = [
+        ["record of all deposits", f"{milliseconds(walker.record, 5):.1f}"],
+        ["record and features (goal 60)", f"{milliseconds(lambda: walker.record().features(KERNEL), 5):.1f}"],
+        ["features by numba, all cores", f"{cpu:.0f}"],
+    ]
+    title = (
+        f"Features of {graph.n_nodes:.0e} nodes, 16 walks (largest difference to the CPU's: {difference:.1e})"
+    )
+    return table(title, ["what", "ms"], rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""The front door to walks on a device: walks, features and products, by the names they have in the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from walkernel._checks import Described, instance, refuse, whole_number
+from walkernel.convergence import check_convergence
+from walkernel.features import modulation_values
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning import choose_sampler
+from walkernel.sampling import checked_sampling
+from walkernel.torch._device_walks import DeviceWalks, Walker, checked_device
+from walkernel.torch._sparse import csr_tensor
+from walkernel.walks import Sampler
+
+DTYPES = (torch.float32, torch.float64)
+
+
+def sample_walks(
+    graph: Graph,
+    n_walks: int,
+    *,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str = "normalized",
+    transpose: bool = False,
+    device: torch.device | str = "cuda",
+    dtype: torch.dtype = torch.float32,
+) -> DeviceWalks:
+    """Sample random walks on a device: the same walks as ``walkernel.sample_walks``, bit for bit.
+
+    Parameters
+    ----------
+    graph, n_walks, sampler, seed, stream, nodes, matrix, transpose
+        As in ``walkernel.sample_walks``.
+    device : device or str
+        A CUDA device; the CPU only where Triton interprets its kernels (TRITON_INTERPRET=1).
+    dtype : dtype
+        float32 or float64, of the loads.
+    """
+    owner = "walkernel.torch.sample_walks"
+    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    return Walker(chosen, checked_device(owner, device), _dtype(owner, dtype)).record()
+
+
+def sample_features(
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    *,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    device: torch.device | str = "cuda",
+    dtype: torch.dtype = torch.float32,
+    block_size: int = 2**21,
+) -> Tensor:
+    """Sample walks on a device and return their features as a CSR tensor, (len(nodes), n_nodes).
+
+    Deposits are kept for ``block_size`` start nodes at a time: about 16 bytes for each step of their walks.
+
+    Parameters
+    ----------
+    graph, kernel, n_walks, sampler, seed, stream, nodes
+        As in ``walkernel.sample_features``.
+    device, dtype
+        As in ``sample_walks``.
+    block_size : int
+        Start nodes whose walks are in memory together.
+    """
+    owner = "walkernel.torch.sample_features"
+    instance(owner, "kernel", kernel, Kernel)
+    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
+    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    block_size = whole_number(owner, "block_size", block_size, 1)
+    with memory_advice(owner, block_size):
+        walker = Walker(chosen, where, dtype)
+        parts = [block.record().features(kernel) for _, block in walker.blocks(block_size)]
+        return parts[0] if len(parts) == 1 else _stacked(parts)
+
+
+def _stacked(parts: list[Tensor]) -> Tensor:
+    """Return CSR matrices one below the other."""
+    counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
+    indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+    columns, data = (
+        torch.cat(arrays) for arrays in zip(*((p.col_indices(), p.values()) for p in parts), strict=True)
+    )
+    small = data.numel() < 2**31
+    size = (counts.numel(), parts[0].shape[1])
+    return csr_tensor(
+        indptr.to(columns.dtype if small else torch.int64), columns if small else columns.long(), data, size
+    )
+
+
+def estimate_kernel(
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    *,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cuda",
+    dtype: torch.dtype = torch.float32,
+    block_size: int = 2**22,
+) -> DeviceKernel:
+    """Estimate a kernel on a device from two independent sets of walks, which are walked again when needed.
+
+    Nothing is stored: K̂ @ V walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start nodes at a
+    time, and needs memory for the graph, V and one more matrix of its size.
+
+    Parameters
+    ----------
+    graph, kernel, n_walks, sampler, seed
+        As in ``walkernel.estimate_kernel``; the kernel needs a symmetric pair.
+    device, dtype
+        As in ``sample_walks``.
+    block_size : int
+        Start nodes whose walks are in flight together.
+    """
+    owner = "walkernel.torch.estimate_kernel"
+    instance(owner, "graph", graph, Graph)
+    instance(owner, "kernel", kernel, Kernel)
+    check_convergence(graph, kernel)
+    sampler = choose_sampler(graph, kernel, n_walks=n_walks) if sampler is None else sampler
+    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    block_size = whole_number(owner, "block_size", block_size, 1)
+    sides = [
+        checked_sampling(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
+        for stream, transpose in ((0, False), (1, graph.directed))
+    ]
+    with memory_advice(owner, block_size):
+        left, right = (Walker(side, where, dtype) for side in sides)
+    return DeviceKernel(kernel, left, right, block_size)
+
+
+class DeviceKernel:
+    """K̂ = Φ₁Φ₂ᵀ on a device, as products with matrices."""
+
+    def __init__(self, kernel: Kernel, left: Walker, right: Walker, block_size: int) -> None:
+        self.kernel, self._left, self._right, self._block_size = kernel, left, right, block_size
+        n = left.chosen.graph.n_nodes
+        self.shape = (n, n)
+
+    def __matmul__(
+        self,
+        V: Tensor,  # (nodes, columns)
+    ) -> Tensor:  # (nodes, columns)
+        """Return K̂ V."""
+        if not isinstance(V, Tensor) or V.ndim != 2 or V.shape[0] != self.shape[0] or V.shape[1] == 0:
+            got = Described(f"shape {tuple(V.shape)}") if isinstance(V, Tensor) else V
+            refuse("DeviceKernel", "V", f"a tensor of shape ({self.shape[0]}, columns)", got, error=TypeError)
+        V = V.to(self._left.device, self._left.dtype).contiguous()
+        with memory_advice("DeviceKernel", self._block_size):
+            middle, result = torch.zeros_like(V), torch.zeros_like(V)
+            for part, walker in self._right.blocks(self._block_size):
+                walker.scatter(self._modulation(walker), V[part], middle)
+            for part, walker in self._left.blocks(self._block_size):
+                walker.gather(self._modulation(walker), middle, result[part])
+            return result
+
+    def _modulation(self, walker: Walker) -> NDArray[np.float64]:
+        side = walker.chosen
+        return modulation_values(
+            side.graph, self.kernel, side.sampler, side.matrix, side.sampler.longest + 1, side.transpose
+        )
+
+
+@contextmanager
+def memory_advice(owner: str, block_size: int) -> Iterator[None]:
+    """Say what to do where the memory of the device does not suffice."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        smaller = max(1, block_size // 4)
+        raise MemoryError(
+            f"{owner}: the device has too little memory for walks from {block_size} nodes at a time. Use "
+            f"block_size={smaller}, or fewer walks or columns. ({error})"
+        ) from error
+
+
+def _dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
+    if dtype not in DTYPES:
+        refuse(owner, "dtype", "torch.float32 or torch.float64", Described(str(dtype)))
+    return dtype

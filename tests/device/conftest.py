@@ -1,0 +1,14 @@
+"""Tests of walks on a device: on a CUDA device, or on the CPU where Triton interprets its kernels."""
+
+import os
+
+import pytest
+import torch
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+collect_ignore_glob = [] if INTERPRETED or torch.cuda.is_available() else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def device():
+    return "cpu" if INTERPRETED else "cuda"

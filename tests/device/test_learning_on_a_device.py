@@ -1,0 +1,60 @@
+"""Learning and GPyTorch on a CUDA device agree with the CPU."""
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+
+import walkernel as wk
+from walkernel.torch import GRFKernel, NeuralModulation, Schedule, fit_to_kernel, fit_to_task
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+
+
+@pytest.mark.parametrize("walks", ["fresh", "bank", "expected"])
+def test_fit_to_kernel(walks):
+    graph, kernel = wk.load_dataset("karate").graph, wk.RegularizedLaplacian(2, 0.8)
+    found = [
+        fit_to_kernel(
+            graph, kernel, 16, walks=walks, schedule=Schedule(n_epochs=60), n_held_out=4,
+            modulation=NeuralModulation(decay=0.39, amplitude=0.6, device=device),
+        ).modulation.modulation(8)
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+def test_fit_to_task():
+    mesh = wk.datasets.torus_mesh(20, 10)
+    found = [
+        fit_to_task(
+            mesh.graph, range(200), mesh.normals, schedule=Schedule(n_epochs=30),
+            modulation=NeuralModulation(decay=0.6, device=device),
+        ).modulation.modulation(8)
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+class Model(gpytorch.models.ExactGP):
+    def __init__(self, x, y, kernel):
+        super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
+        self.mean_module, self.covar_module = gpytorch.means.ZeroMean(), kernel
+
+    def forward(self, x):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def test_gaussian_process():
+    graph = wk.datasets.grid(8, 8).graph
+    y = torch.sin(torch.arange(40.0, dtype=torch.float64) / 5)
+    means = []
+    for device in ("cpu", "cuda"):
+        x = torch.arange(40, device=device)[:, None]
+        model = Model(
+            x, y.to(device), GRFKernel(graph, wk.Diffusion(2.0), n_walks=32, device=device)
+        ).double()
+        model = model.to(device).eval()
+        with torch.no_grad():
+            means.append(model(torch.arange(64, device=device)[:, None]).mean.cpu().numpy())
+    np.testing.assert_allclose(*means, rtol=0, atol=1e-6)
