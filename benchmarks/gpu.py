@@ -205,9 +205,8 @@ def main() -> None:
         seconds = huge_product(walker_of(random_graph(10**4), 4), 5 * 10**7, 16)
         say(f"K @ V without features, 5e+07 nodes, 4 walks, 16 columns: {seconds:.2f} s (goal 2)\n")
     cuda, cpu = training_rate("cuda", 100), training_rate("cpu", 20)
-    say(
-        f"Training of Sec. 3.5, mesh of 30000 nodes: {cuda:.0f} steps/s, CPU {cpu:.0f} steps/s ({cuda / cpu:.1f} times)"
-    )
+    rates = f"{cuda:.0f} steps/s, CPU {cpu:.0f} steps/s ({cuda / cpu:.1f} times)"
+    say(f"Training of Sec. 3.5, mesh of 30000 nodes: {rates}")
     if options.out is not None:
         options.out.write_text("\n".join(parts) + "\n")
 

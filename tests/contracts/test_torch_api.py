@@ -15,6 +15,7 @@ NAMES = {
     *("NeuralModulation", "Schedule", "TaskFit", "WalkTensors", "angular_loss", "cross_entropy_loss"),
     *("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation"),
     *("squared_loss", "FeatureOperator", "GRFKernel"),
+    *("DeviceKernel", "DeviceWalks", "estimate_kernel", "sample_features", "sample_walks"),
 }
 FUNCTIONS = ("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation")
 CLASSES = ("FreeModulation", "ModulationPair", "NeuralModulation", "WalkTensors")
