@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import walkernel as wk
-from walkernel.torch import GRFKernel, NeuralModulation, Schedule, fit_to_kernel, fit_to_task
+from walkernel.torch import GRFKernel, NeuralModulation, Schedule, estimate_kernel, fit_to_kernel, fit_to_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -58,3 +58,31 @@ def test_gaussian_process():
         with torch.no_grad():
             means.append(model(torch.arange(64, device=device)[:, None]).mean.cpu().numpy())
     np.testing.assert_allclose(*means, rtol=0, atol=1e-6)
+
+
+def test_conjugate_gradients_on_the_device():
+    """Above its limit for Cholesky factors GPyTorch iterates with products of the operator."""
+    graph = wk.datasets.grid(40, 40).graph
+    y = torch.sin(torch.arange(1200.0, dtype=torch.float64) / 50)
+    means = []
+    for device, limit in (("cpu", 10**4), ("cuda", 10)):
+        x = torch.arange(1200, device=device)[:, None]
+        model = Model(
+            x, y.to(device), GRFKernel(graph, wk.Diffusion(2.0), n_walks=16, device=device)
+        ).double()
+        model = model.to(device).eval()
+        with (
+            torch.no_grad(),
+            gpytorch.settings.max_cholesky_size(limit),
+            gpytorch.settings.eval_cg_tolerance(1e-4),
+            gpytorch.settings.max_cg_iterations(2000),
+        ):
+            means.append(model(torch.arange(1600, device=device)[:, None]).mean.cpu().numpy())
+    np.testing.assert_allclose(*means, rtol=0, atol=1e-3)
+
+
+def test_too_little_memory_is_said_with_what_to_do():
+    graph = wk.datasets.grid(60, 60).graph
+    K = estimate_kernel(graph, wk.Diffusion(), 4, block_size=1000)
+    with pytest.raises(MemoryError, match="block_size=250"):
+        K @ torch.empty(1, device="cuda").expand(3600, 2**26)

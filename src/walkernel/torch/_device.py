@@ -162,8 +162,8 @@ class DeviceKernel:
         if not isinstance(V, Tensor) or V.ndim != 2 or V.shape[0] != self.shape[0] or V.shape[1] == 0:
             got = Described(f"shape {tuple(V.shape)}") if isinstance(V, Tensor) else V
             refuse("DeviceKernel", "V", f"a tensor of shape ({self.shape[0]}, columns)", got, error=TypeError)
-        V = V.to(self._left.device, self._left.dtype).contiguous()
         with memory_advice("DeviceKernel", self._block_size):
+            V = V.to(self._left.device, self._left.dtype).contiguous()
             middle, result = torch.zeros_like(V), torch.zeros_like(V)
             for part, walker in self._right.blocks(self._block_size):
                 walker.scatter(self._modulation(walker), V[part], middle)
