@@ -24,6 +24,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._held_out import ENSEMBLES, HeldOutErrors, Pairs, held_out_errors, samples
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
+from walkernel.torch._starts import moment_growth, start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
@@ -122,7 +123,8 @@ def fit_to_kernel(
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation or list of them, optional
         Where to start, and with it the family of f; they are not changed. If not given, the paper's network
-        from a nearly flat start and from two random ones, with amplitude and decay of the kernel's own f.
+        from a nearly flat start and from two random ones, with amplitude and decay of the kernel's own f,
+        or a smaller decay where the walks would have infinite variance with that.
     walks : {"fresh", "bank", "expected"}
         Learn from new walks in every epoch, from ``n_samples`` samples in turn, or from the closed form of
         the expected error, which has no noise but needs independent walks and graphs of some hundred nodes.
@@ -160,7 +162,7 @@ def fit_to_kernel(
     n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
     instance(owner, "schedule", schedule, Schedule)
-    starts = _starts(owner, modulation, kernel, seed)
+    starts = _starts(owner, modulation, _usual(graphs, kernel, sampler), seed)
     task = _KernelTask(graphs, kernel, pairs, walks, whole_number(owner, "n_samples", n_samples, 1), seed)
     trained = _train_all(owner, task, starts, schedule, progress_callback(owner, progress))
     values = np.array([one.best for one in trained])
@@ -229,7 +231,7 @@ class _KernelTask:
         self._modulation = modulation
         self._targets = [exact.to(**self._options) for exact in self._exact]
         if self._walks == "expected":
-            n = _closed_form_length(self._kernel, self._pairs.sampler)
+            n = _closed_form_length(self._graphs, self._kernel, self._pairs.sampler, modulation)
             self._expected = [
                 ExpectedError(
                     graph, self._kernel, self._pairs.n_walks, self._pairs.sampler, n, **self._options
@@ -277,12 +279,23 @@ class _KernelTask:
         return torch.stack(errors).mean()
 
 
-def _closed_form_length(kernel: Kernel, sampler: Sampler) -> int:
-    """Return the number of terms after which the variance of the kernel's own f is complete."""
-    n = sampler.longest + 1
-    sizes = np.abs(kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)) ** 2
-    sizes = sizes / sampler.survival()[:n]
-    needed = int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 2 if sizes.any() else 2
+def _closed_form_length(
+    graphs: list[Graph], kernel: Kernel, sampler: Sampler, modulation: ModulationBase
+) -> int:
+    """Return the number of terms after which the variance of the kernel's own f and of the start is complete.
+
+    Terms of the start that are left out would be in every estimate, and never be learned.
+    """
+    n, needed = sampler.longest + 1, 2
+    growth = np.arange(n) * math.log(moment_growth(graphs, kernel.matrix, sampler))
+    own = kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)
+    for f in (own, *(side.detach().cpu().double().numpy() for side in modulation.sides(n))):
+        with np.errstate(divide="ignore"):  # by logarithms, for large entries have large powers
+            sizes = 2 * np.log(np.abs(f)) + growth - np.log(sampler.survival()[:n])
+        if not np.isfinite(f).all():
+            return n
+        if f.any():
+            needed = max(needed, int(np.flatnonzero(sizes > sizes.max() + math.log(NEGLIGIBLE))[-1]) + 2)
     return min(needed, n)
 
 
@@ -309,13 +322,15 @@ def _ensembles(owner: str, ensembles: str, walks: str, graphs: list[Graph]) -> s
 
 
 def _starts(
-    owner: str, modulation: ModulationBase | Sequence[ModulationBase] | None, kernel: Kernel, seed: int
+    owner: str,
+    modulation: ModulationBase | Sequence[ModulationBase] | None,
+    usual: dict[str, float],
+    seed: int,
 ) -> list[ModulationBase]:
-    """Return copies of the given starts, or the usual ones."""
+    """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
-        amplitude, decay = _scales(kernel)
         return [
-            NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=seed + k)
+            NeuralModulation(**usual, init=init, seed=seed + k)
             for k, init in enumerate(("flat", "random", "random"))
         ]
     if isinstance(modulation, ModulationBase):
@@ -335,9 +350,10 @@ def _listed(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _scales(kernel: Kernel) -> tuple[float, float]:
-    """Return amplitude and decay with which a flat network is near the kernel's own f."""
+def _usual(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> dict[str, float]:
+    """Return amplitude and decay with which a flat network is near the kernel's own f, if walks reach it."""
     f = np.abs(kernel.modulation(2) if kernel.has_root() else kernel.coefficients(2))
     radius = kernel.power_radius(0.5) if kernel.has_root() else kernel.radius
-    decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else 0.5
-    return float(f[0] or 1.0), min(float(decay), 1.0)
+    decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else math.inf
+    most = start_decay(graphs, kernel.matrix, sampler)
+    return {"amplitude": float(f[0] or 1.0), "decay": min(float(decay), most)}

@@ -9,7 +9,6 @@ and f takes a step down the loss of v̂ against v. No kernel matrix is formed: K
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._held_out import ENSEMBLES, Pairs
 from walkernel.torch._losses import angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
+from walkernel.torch._starts import start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
@@ -179,7 +179,9 @@ def fit_to_task(
     if not callable(loss):
         refuse(owner, "loss", "a function of (prediction, target)", loss, error=TypeError)
     flag(owner, "normalize", normalize)
-    start = _start(owner, modulation, sampler)
+    sampler = IndependentWalks(0.5) if sampler is None else sampler
+    instance(owner, "sampler", sampler, Sampler)
+    start = _start(owner, modulation, graph, one_of(owner, "matrix", matrix, MATRICES), sampler)
     values = _values(owner, graph, nodes, y, next(start.parameters()))
     settings = _Settings(
         real_number(owner, "masked", masked, above=0, below=1),
@@ -194,9 +196,9 @@ def fit_to_task(
         refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
     pairs = Pairs(
         whole_number(owner, "n_walks", n_walks, 1),
-        IndependentWalks(0.5) if sampler is None else sampler,
+        sampler,
         one_of(owner, "ensembles", ensembles, ENSEMBLES),
-        one_of(owner, "matrix", matrix, MATRICES),
+        matrix,
     )
     task = _Task(graph, values, start, loss, pairs, settings)
     report = progress_callback(owner, progress) or (lambda done, total: None)
@@ -298,13 +300,12 @@ class _Task:
         return self._loss(predicted, self._values.targets[hidden])
 
 
-def _start(owner: str, modulation: ModulationBase | None, sampler: Sampler | None) -> ModulationBase:
+def _start(
+    owner: str, modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler
+) -> ModulationBase:
     """Return a copy of the start, or the usual one."""
-    if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler)
     if modulation is None:
-        ratio = 0.5 if sampler is None else sampler.ratio or 1.0
-        return NeuralModulation(decay=0.85 * math.sqrt(ratio))
+        return NeuralModulation(decay=start_decay([graph], matrix, sampler))
     check_modulation(owner, modulation)
     return deepcopy(modulation)
 
