@@ -231,10 +231,10 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     least = min(row["ours"] / (row["stderr"] or 1) for row in fixed)
     return Verdict(
         better,
-        f"The learned kernel is {'better' if better else 'not better'} than every fixed one on all of "
-        f"{len(names)} meshes, as the paper says; the smallest difference is {least:.1f} standard errors. "
-        f"The plain mean of known neighbours, which the paper does not show, beats it on {means} of them; a "
-        f"signed f with exact first hops beats that mean on {len(signed)}, and less where many are hidden."
+        f"The learned kernel is better than every fixed one on {'all' if better else 'not all'} of "
+        f"{len(names)} meshes{', as the paper says' if better else ''}; the smallest difference is "
+        f"{least:.1f} standard errors. The plain mean of known neighbours, which the paper does not show, "
+        f"beats it on {means} of them; a signed f with exact first hops beats that mean on {len(signed)}."
         f"{absent(MESHES)}",
     )
 
