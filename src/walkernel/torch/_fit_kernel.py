@@ -324,13 +324,14 @@ def _ensembles(owner: str, ensembles: str, walks: str, graphs: list[Graph]) -> s
 def _starts(
     owner: str,
     modulation: ModulationBase | Sequence[ModulationBase] | None,
-    usual: dict[str, float],
+    usual: tuple[float, float],
     seed: int,
 ) -> list[ModulationBase]:
     """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
+        amplitude, decay = usual
         return [
-            NeuralModulation(**usual, init=init, seed=seed + k)
+            NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=seed + k)
             for k, init in enumerate(("flat", "random", "random"))
         ]
     if isinstance(modulation, ModulationBase):
@@ -350,10 +351,10 @@ def _listed(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _usual(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> dict[str, float]:
+def _usual(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> tuple[float, float]:
     """Return amplitude and decay with which a flat network is near the kernel's own f, if walks reach it."""
     f = np.abs(kernel.modulation(2) if kernel.has_root() else kernel.coefficients(2))
     radius = kernel.power_radius(0.5) if kernel.has_root() else kernel.radius
     decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else math.inf
     most = start_decay(graphs, kernel.matrix, sampler)
-    return {"amplitude": float(f[0] or 1.0), "decay": min(float(decay), most)}
+    return float(f[0] or 1.0), min(float(decay), most)

@@ -142,10 +142,11 @@ def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
     """Return means, standard errors and the paired comparison of (samples, 2) errors."""
     n = len(errors)
     (learned, unbiased), spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(n)
-    ratio = learned / unbiased
-    ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
     gain = errors[:, 1] - errors[:, 0]
-    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):  # without edges nothing is left to chance
+        ratio = learned / unbiased
+        ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
+        z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
     return HeldOutErrors(
         float(learned), float(spread[0]), float(unbiased), float(spread[1]), float(ratio),
         float(ratio_stderr), float(z), n, ensembles,

@@ -494,3 +494,12 @@ def test_bad_arguments_of_bounds(changes, error, message):
     options = {"modulation": start(), "graph": ring(), "n_samples": 5, **changes}
     with pytest.raises(error, match=f"^learned_bounds: {message}"):
         learned_bounds(**options)
+
+
+def test_held_out_errors_without_chance():
+    """On a graph without edges all samples are alike: an f of another f(0) is worse beyond doubt."""
+    empty = wk.Graph.from_edges(np.zeros((0, 2), dtype=int), n_nodes=3)
+    wrong = FreeModulation([2 * KERNEL.modulation(1)[0]])
+    errors = held_out_errors(empty, KERNEL, wrong, n_walks=2, sampler=HALF, n_samples=3)
+    assert errors.learned == pytest.approx(9)
+    assert errors.z < -1e6
