@@ -45,7 +45,7 @@ class KernelFit:
     modulation : modulation
         The best that was found.
     kernel : Kernel
-        The kernel that it estimates: Σ (f * f)_k Mᵏ.
+        The kernel that it estimates without bias: Σ (f * f)_k Mᵏ, which is not the one that was asked for.
     history : ndarray, (epochs,)
         Training loss of the start that won.
     chosen_by : ndarray, (starts,)
@@ -110,6 +110,9 @@ def fit_to_kernel(
     """Learn the modulation with which K̂ has the least expected squared error for so many walks.
 
     Long walks are seldom and their deposits vary much: an f that weights them less is biased, and better.
+    It is better than the unbiased f with the same number of the same walks. With others, such as those that
+    ``estimate_kernel`` and the estimators choose if they are given no sampler, its bias stays and its gain
+    does not: give them this ``sampler``, or learn for theirs, ``choose_sampler(graph, kernel)``.
 
     Parameters
     ----------
