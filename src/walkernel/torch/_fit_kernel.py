@@ -22,7 +22,15 @@ from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
-from walkernel.torch._held_out import ENSEMBLES, HeldOutErrors, Pairs, held_out_errors, samples
+from walkernel.torch._held_out import (
+    CHOOSING,
+    TRAINING,
+    HeldOutErrors,
+    Pairs,
+    check_ensembles,
+    held_out_errors,
+    samples,
+)
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
 from walkernel.torch._starts import moment_growth, start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, Trained, train
@@ -30,7 +38,6 @@ from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
 SOURCES = ("fresh", "bank", "expected")
-TRAINING, CHOOSING = 0, 2
 JUDGEMENTS = 10
 """Times that a start is judged in its training."""
 NEGLIGIBLE = 1e-10
@@ -160,7 +167,10 @@ def fit_to_kernel(
     instance(owner, "sampler", sampler, Sampler)
     one_of(owner, "walks", walks, SOURCES)
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
-    pairs = Pairs(n_walks, sampler, _ensembles(owner, ensembles, walks, graphs), kernel.matrix)
+    if ensembles == "shared" and walks == "expected":
+        rule = "'independent' for the closed form, which has no fourth moments"
+        refuse(owner, "ensembles", rule, ensembles, "Use walks='fresh'.")
+    pairs = Pairs(n_walks, sampler, check_ensembles(owner, ensembles, graphs), kernel.matrix)
     seed = check_seed(owner, seed)
     n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
@@ -310,18 +320,6 @@ def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list
         instance(owner, "graphs", graph, Graph)
         check_convergence(graph, kernel)
     return found
-
-
-def _ensembles(owner: str, ensembles: str, walks: str, graphs: list[Graph]) -> str:
-    """Check what kind of estimate is wanted."""
-    one_of(owner, "ensembles", ensembles, ENSEMBLES)
-    if ensembles == "shared":
-        if walks == "expected":
-            rule = "'independent' for the closed form, which has no fourth moments"
-            refuse(owner, "ensembles", rule, ensembles, "Use walks='fresh'.")
-        if any(graph.directed for graph in graphs):
-            refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
-    return ensembles
 
 
 def _starts(
