@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from walkernel.experiments import clustering, fixed_kernels, learned_f, ode, p_halt, scaling
+from walkernel.experiments import clustering, fixed_kernels, learned_f, meshes, ode, p_halt, scaling
 from walkernel.experiments._study import COMMON, Run, run_study
 
 TINY = {
@@ -102,3 +102,16 @@ def test_the_verdict_on_learned_f_says_what_was_found(ratio):
     assert verdict.holds == (ratio < 1)
     assert ("not better" in verdict.text) == (ratio > 1)
     assert ("gain is smaller" in verdict.text) == (ratio < 0.9)
+
+
+@pytest.mark.parametrize("ours", [0.2, -0.1])
+def test_the_verdict_on_meshes_says_what_was_found(ours):
+    kernels = (*meshes.FIXED, "learned", "neighbour mean", "signed, exact hops")
+    rows = [
+        {"graph": "cylinder", "kernel": kernel, "error": 0.1, "ours": ours, "stderr": 0.02, "published": 0.4}
+        for kernel in kernels
+    ]
+    verdict = meshes.judge({"meshes": rows})
+    assert verdict.holds == (ours > 0)
+    assert ("as the paper says" in verdict.text) == (ours > 0)
+    assert f"{ours / 0.4:.1f} times the paper's" in verdict.text
