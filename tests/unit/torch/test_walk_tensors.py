@@ -1,5 +1,8 @@
 """Walks as tensors: the features of Walks.features, and their derivatives."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -236,3 +239,21 @@ def test_loads_that_single_precision_cannot_hold_are_refused():
     ):
         with pytest.raises(ValueError, match=r"numbers of torch.float32.*or use torch\.float64"):
             make()
+
+
+def test_products_leave_the_filters_of_warnings_alone():
+    """PyTorch's remark on CSR tensors is not heard, and what others warn of once does not come again."""
+    code = """
+import warnings
+import torch, walkernel as wk
+from walkernel.torch import WalkTensors
+walks = WalkTensors(wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 2))
+f, x = torch.ones(2, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64)
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("default")
+    for _ in range(3):
+        walks.matmul(f, x)
+        warnings.warn("once")
+assert [str(one.message) for one in heard] == ["once"], [str(one.message) for one in heard]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
