@@ -264,6 +264,18 @@ class TestTasks:
         K = wk.estimate_kernel(karate, f.as_kernel(), nodes=[0, 1])
         assert entry["entries"][0]["value"] == K.entries(0, 1)
 
+    def test_learned_f_is_for_its_matrix(self, folder):
+        arguments = ("--matrix", "adjacency", "--kernel", "diffusion(sigma=0.5)", "--walks", 4)
+        succeed("learn", "karate", *arguments, "--epochs", 2, "--out", "f.json")
+        entry = ("kernel", "karate", "--kernel", "f.json", "--entry", 0, 1)
+        succeed(*entry, "--matrix", "adjacency")
+        refused = call(*entry)
+        assert refused.exit_code == 2
+        assert "--matrix adjacency" in " ".join(refused.output.replace("│", " ").split())
+        text = json.loads((folder / "f.json").read_text())
+        (folder / "f.json").write_text(json.dumps(text | {"notes": 1}))
+        succeed(*entry)
+
 
 class TestAbout:
     def test_datasets(self, tmp_path, monkeypatch):

@@ -71,9 +71,17 @@ def _parameters(text: str, known: list[str], owner: str) -> dict[str, float]:
 
 
 def _learned(path: str, matrix: str) -> Kernel:
+    import json
+    from pathlib import Path
+
     from walkernel.torch import load_modulation
 
-    return load_modulation(path).as_kernel(matrix=matrix)
+    modulation = load_modulation(path)
+    notes = json.loads(Path(path).read_text()).get("notes")
+    learned_for = notes.get("matrix", matrix) if isinstance(notes, dict) else matrix
+    if learned_for != matrix:
+        _refuse(f"{path} was learned for another matrix than {matrix!r}. Give --matrix {learned_for}")
+    return modulation.as_kernel(matrix=matrix)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -42,9 +42,11 @@ def learn(
     directed: Directed = None,
     relabel: Relabel = False,
 ) -> None:
-    """Learn the f with which so many walks estimate a kernel best, and write it as JSON.
+    """Learn the f with which so many walks of the paper's law estimate a kernel best, and write it as JSON.
 
-    The file can be given as --kernel to the other commands.
+    Their steps end with probability 1/2. The file can be given as --kernel to the other commands: it stands
+    for the kernel with coefficients f * f, which is biased; with the walks that these commands choose, the
+    kernel itself has less error.
 
     Example: walkernel learn karate --kernel "regularized-laplacian(d=2)" --learn-from expected --out f.json
     """
@@ -57,7 +59,7 @@ def learn(
         fit = fit_to_kernel(
             network, wanted, walks, walks=source, schedule=schedule, seed=seed, progress=report
         )
-    fit.modulation.save(out)
+    fit.modulation.save(out, notes={"kernel": str(wanted), "matrix": matrix, "n_walks": walks})
     say(f"{out}: f for {walks} walks and {wanted}")
     if not json:
         print(fit.report())

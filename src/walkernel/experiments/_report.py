@@ -98,8 +98,9 @@ def _table(columns: Sequence[str], rows: Sequence[Row], name: str) -> str:
         for text in texts[:MOST_ROWS]
     )
     same = ", ".join(f"{column}: {value}" for column, value in constant.items() if value)
-    more = f" First {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
-    note = f'<p class="about">In all rows {escape(same)}.{more}</p>' if same else ""
+    notes = [f"In all rows {same}."] if same else []
+    notes += [f"First {MOST_ROWS} of {len(rows)} rows."] if len(rows) > MOST_ROWS else []
+    note = f'<p class="about">{escape(" ".join(notes))}</p>' if notes else ""
     is_open = " open" if len(rows) <= FEW_ROWS else ""
     return (
         f"<details{is_open}><summary>{escape(name)}.csv, {len(rows)} rows</summary>{note}"

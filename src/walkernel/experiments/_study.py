@@ -11,9 +11,9 @@ import csv
 import hashlib
 import io
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -107,8 +107,13 @@ class Run:
         return self.out / ".cells" / f"{self.size}-{self.seed}-{_digest()}"
 
     def finish(self) -> None:
-        """Remove the finished cells, once every table has been written."""
-        shutil.rmtree(self.out / ".cells", ignore_errors=True)
+        """Remove the cells of this run, once its tables are written; those of others are still needed."""
+        for key in self.timings:
+            (self.store / f"{key}.json").unlink(missing_ok=True)
+        folders = {(self.store / key).parent for key in self.timings} | {self.store, self.store.parent}
+        for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
     def kept(self, key: str, compute: Callable[[], Any]) -> Any:
         """Return what JSON can hold, computed once and read back by all that ask for it later."""
@@ -198,18 +203,15 @@ def written(value: Any) -> str:
 
 
 def _draw(study: Study, rows: dict[str, list[Row]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # not pyplot, whose backend is the caller's to choose
 
     style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
-    with pyplot.rc_context(style):
-        figure = pyplot.figure(figsize=study.figure_size, layout="constrained")
+    with rc_context(style):
+        figure = Figure(figsize=study.figure_size, layout="constrained")
         study.draw(rows, figure)
         with atomic_write(path) as file:
             figure.savefig(file, format="png", dpi=150)
-        pyplot.close(figure)
 
 
 def summary(values: Any) -> dict[str, Any]:

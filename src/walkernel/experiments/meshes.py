@@ -229,12 +229,15 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     means = sum(error[name, "neighbour mean"] < error[name, "learned"] for name in names)
     signed = [name for name in names if error[name, "signed, exact hops"] < error[name, "neighbour mean"]]
     least = min(row["ours"] / (row["stderr"] or 1) for row in fixed)
+    shares = [row["ours"] / row["published"] for row in fixed if row["published"]]
+    beside = f": they are {min(shares):.1f} to {max(shares):.1f} times the paper's" if shares else ""
     return Verdict(
         better,
-        f"The learned kernel is {'better' if better else 'not better'} than every fixed one on all of "
-        f"{len(names)} meshes, as the paper says; the smallest difference is {least:.1f} standard errors. "
-        f"The plain mean of known neighbours, which the paper does not show, beats it on {means} of them; a "
-        f"signed f with exact first hops beats that mean on {len(signed)}, and less where many are hidden."
+        f"The learned kernel is better than every fixed one on {'all' if better else 'not all'} of "
+        f"{len(names)} meshes{', as the paper says' if better else ''}; the smallest difference is "
+        f"{least:.1f} standard errors. Differences are judged by their sign{beside}. The plain mean of "
+        f"known neighbours, which the paper does not show, beats it on {means} of them; a signed f with "
+        f"exact first hops beats that mean on {len(signed)}."
         f"{absent(MESHES)}",
     )
 

@@ -148,12 +148,16 @@ class SquaredSeries(ClosedForm):
 
     @property
     def _root(self) -> PowerSeries:
-        return self.remembered("root", lambda: PowerSeries(self.f, matrix=self.matrix))
+        """That of f and −f, whose squares are the same, which has other roots: the one with f(0) ≥ 0."""
+        sign = -1.0 if self.f[0] < 0 else 1.0
+        return self.remembered("root", lambda: PowerSeries(sign * np.array(self.f), matrix=self.matrix))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return f for the exponent one half, f * f for one, and powers of f for others."""
         if exponent == 1.0:
             return sequences.fit_length(np.convolve(self.f, self.f), length)
+        if exponent == 0.5:
+            return sequences.fit_length(np.array(self.f), length)
         return self._root.power(2 * exponent, length)
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:

@@ -22,14 +22,22 @@ from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
-from walkernel.torch._held_out import ENSEMBLES, HeldOutErrors, Pairs, held_out_errors, samples
+from walkernel.torch._held_out import (
+    CHOOSING,
+    TRAINING,
+    HeldOutErrors,
+    Pairs,
+    check_ensembles,
+    held_out_errors,
+    samples,
+)
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
+from walkernel.torch._starts import moment_growth, start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
 SOURCES = ("fresh", "bank", "expected")
-TRAINING, CHOOSING = 0, 2
 JUDGEMENTS = 10
 """Times that a start is judged in its training."""
 NEGLIGIBLE = 1e-10
@@ -44,7 +52,7 @@ class KernelFit:
     modulation : modulation
         The best that was found.
     kernel : Kernel
-        The kernel that it estimates: Σ (f * f)_k Mᵏ.
+        The kernel that it estimates without bias: Σ (f * f)_k Mᵏ, which is not the one that was asked for.
     history : ndarray, (epochs,)
         Training loss of the start that won.
     chosen_by : ndarray, (starts,)
@@ -109,6 +117,9 @@ def fit_to_kernel(
     """Learn the modulation with which K̂ has the least expected squared error for so many walks.
 
     Long walks are seldom and their deposits vary much: an f that weights them less is biased, and better.
+    It is better than the unbiased f with the same number of the same walks. With others, such as those that
+    ``estimate_kernel`` and the estimators choose if they are given no sampler, its bias stays and its gain
+    does not: give them this ``sampler``, or learn for theirs, ``choose_sampler(graph, kernel)``.
 
     Parameters
     ----------
@@ -122,7 +133,8 @@ def fit_to_kernel(
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation or list of them, optional
         Where to start, and with it the family of f; they are not changed. If not given, the paper's network
-        from a nearly flat start and from two random ones, with amplitude and decay of the kernel's own f.
+        from a nearly flat start and from two random ones, with amplitude and decay of the kernel's own f,
+        or a smaller decay where the walks would have infinite variance with that.
     walks : {"fresh", "bank", "expected"}
         Learn from new walks in every epoch, from ``n_samples`` samples in turn, or from the closed form of
         the expected error, which has no noise but needs independent walks and graphs of some hundred nodes.
@@ -155,12 +167,15 @@ def fit_to_kernel(
     instance(owner, "sampler", sampler, Sampler)
     one_of(owner, "walks", walks, SOURCES)
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
-    pairs = Pairs(n_walks, sampler, _ensembles(owner, ensembles, walks, graphs), kernel.matrix)
+    if ensembles == "shared" and walks == "expected":
+        rule = "'independent' for the closed form, which has no fourth moments"
+        refuse(owner, "ensembles", rule, ensembles, "Use walks='fresh'.")
+    pairs = Pairs(n_walks, sampler, check_ensembles(owner, ensembles, graphs), kernel.matrix)
     seed = check_seed(owner, seed)
     n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
     instance(owner, "schedule", schedule, Schedule)
-    starts = _starts(owner, modulation, kernel, seed)
+    starts = _starts(owner, modulation, _usual(graphs, kernel, sampler), seed)
     task = _KernelTask(graphs, kernel, pairs, walks, whole_number(owner, "n_samples", n_samples, 1), seed)
     trained = _train_all(owner, task, starts, schedule, progress_callback(owner, progress))
     values = np.array([one.best for one in trained])
@@ -229,7 +244,7 @@ class _KernelTask:
         self._modulation = modulation
         self._targets = [exact.to(**self._options) for exact in self._exact]
         if self._walks == "expected":
-            n = _closed_form_length(self._kernel, self._pairs.sampler)
+            n = _closed_form_length(self._graphs, self._kernel, self._pairs.sampler, modulation)
             self._expected = [
                 ExpectedError(
                     graph, self._kernel, self._pairs.n_walks, self._pairs.sampler, n, **self._options
@@ -277,12 +292,23 @@ class _KernelTask:
         return torch.stack(errors).mean()
 
 
-def _closed_form_length(kernel: Kernel, sampler: Sampler) -> int:
-    """Return the number of terms after which the variance of the kernel's own f is complete."""
-    n = sampler.longest + 1
-    sizes = np.abs(kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)) ** 2
-    sizes = sizes / sampler.survival()[:n]
-    needed = int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 2 if sizes.any() else 2
+def _closed_form_length(
+    graphs: list[Graph], kernel: Kernel, sampler: Sampler, modulation: ModulationBase
+) -> int:
+    """Return the number of terms after which the variance of the kernel's own f and of the start is complete.
+
+    Terms of the start that are left out would be in every estimate, and never be learned.
+    """
+    n, needed = sampler.longest + 1, 2
+    growth = np.arange(n) * math.log(moment_growth(graphs, kernel.matrix, sampler))
+    own = kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)
+    for f in (own, *(side.detach().cpu().double().numpy() for side in modulation.sides(n))):
+        with np.errstate(divide="ignore"):  # by logarithms, for large entries have large powers
+            sizes = 2 * np.log(np.abs(f)) + growth - np.log(sampler.survival()[:n])
+        if not np.isfinite(f).all():
+            return n
+        if f.any():
+            needed = max(needed, int(np.flatnonzero(sizes > sizes.max() + math.log(NEGLIGIBLE))[-1]) + 2)
     return min(needed, n)
 
 
@@ -296,24 +322,15 @@ def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list
     return found
 
 
-def _ensembles(owner: str, ensembles: str, walks: str, graphs: list[Graph]) -> str:
-    """Check what kind of estimate is wanted."""
-    one_of(owner, "ensembles", ensembles, ENSEMBLES)
-    if ensembles == "shared":
-        if walks == "expected":
-            rule = "'independent' for the closed form, which has no fourth moments"
-            refuse(owner, "ensembles", rule, ensembles, "Use walks='fresh'.")
-        if any(graph.directed for graph in graphs):
-            refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
-    return ensembles
-
-
 def _starts(
-    owner: str, modulation: ModulationBase | Sequence[ModulationBase] | None, kernel: Kernel, seed: int
+    owner: str,
+    modulation: ModulationBase | Sequence[ModulationBase] | None,
+    usual: tuple[float, float],
+    seed: int,
 ) -> list[ModulationBase]:
-    """Return copies of the given starts, or the usual ones."""
+    """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
-        amplitude, decay = _scales(kernel)
+        amplitude, decay = usual
         return [
             NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=seed + k)
             for k, init in enumerate(("flat", "random", "random"))
@@ -335,9 +352,10 @@ def _listed(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _scales(kernel: Kernel) -> tuple[float, float]:
-    """Return amplitude and decay with which a flat network is near the kernel's own f."""
+def _usual(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> tuple[float, float]:
+    """Return amplitude and decay with which a flat network is near the kernel's own f, if walks reach it."""
     f = np.abs(kernel.modulation(2) if kernel.has_root() else kernel.coefficients(2))
     radius = kernel.power_radius(0.5) if kernel.has_root() else kernel.radius
-    decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else 0.5
-    return float(f[0] or 1.0), min(float(decay), 1.0)
+    decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else math.inf
+    most = start_decay(graphs, kernel.matrix, sampler)
+    return float(f[0] or 1.0), min(float(decay), most)

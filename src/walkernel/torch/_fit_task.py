@@ -9,7 +9,6 @@ and f takes a step down the loss of v̂ against v. No kernel matrix is formed: K
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -38,9 +37,10 @@ from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
-from walkernel.torch._held_out import ENSEMBLES, Pairs
+from walkernel.torch._held_out import CHOOSING, TRAINING, Pairs, check_ensembles
 from walkernel.torch._losses import angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
+from walkernel.torch._starts import start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
@@ -179,7 +179,9 @@ def fit_to_task(
     if not callable(loss):
         refuse(owner, "loss", "a function of (prediction, target)", loss, error=TypeError)
     flag(owner, "normalize", normalize)
-    start = _start(owner, modulation, sampler)
+    sampler = IndependentWalks(0.5) if sampler is None else sampler
+    instance(owner, "sampler", sampler, Sampler)
+    start = _start(owner, modulation, graph, one_of(owner, "matrix", matrix, MATRICES), sampler)
     values = _values(owner, graph, nodes, y, next(start.parameters()))
     settings = _Settings(
         real_number(owner, "masked", masked, above=0, below=1),
@@ -190,13 +192,11 @@ def fit_to_task(
         whole_number(owner, "n_samples", n_samples, 1),
         check_seed(owner, seed),
     )
-    if ensembles == "shared" and graph.directed:
-        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
     pairs = Pairs(
         whole_number(owner, "n_walks", n_walks, 1),
-        IndependentWalks(0.5) if sampler is None else sampler,
-        one_of(owner, "ensembles", ensembles, ENSEMBLES),
-        one_of(owner, "matrix", matrix, MATRICES),
+        sampler,
+        check_ensembles(owner, ensembles, [graph]),
+        matrix,
     )
     task = _Task(graph, values, start, loss, pairs, settings)
     report = progress_callback(owner, progress) or (lambda done, total: None)
@@ -250,15 +250,14 @@ class _Task:
         order = self._random.permutation(values.ids.size)
         n_validation = min(max(1, round(settings.validation * order.size)), order.size - 2)
         self.validation, self.training = order[:n_validation], order[n_validation:]
-        self._judging = self._sample(2, 0)
+        self._judging = self._sample(CHOOSING, 0)
         in_bank = settings.n_samples if settings.walks == "bank" else 0
-        self._bank = [self._sample(0, k) for k in range(in_bank)]
+        self._bank = [self._sample(TRAINING, k) for k in range(in_bank)]
 
-    def _sample(self, *key: int) -> tuple[WalkTensors, WalkTensors]:
+    def _sample(self, purpose: int, number: int) -> tuple[WalkTensors, WalkTensors]:
         """Return walks from the nodes with values."""
-        left, right = self._pairs.sample(
-            self._graph, key[0], self._settings.seed, *key[1:], nodes=self._graph.names(self._values.ids)
-        )
+        nodes = self._graph.names(self._values.ids)
+        left, right = self._pairs.sample(self._graph, purpose, self._settings.seed, number, nodes=nodes)
         spread = self._values.spread
         first = WalkTensors(left, device=spread.device, dtype=spread.dtype)
         second = first if right is left else WalkTensors(right, device=spread.device, dtype=spread.dtype)
@@ -268,7 +267,7 @@ class _Task:
         """Hide some nodes and give the losses of batches of them."""
         n_hidden = min(max(1, round(self._settings.masked * self.training.size)), self.training.size - 1)
         hidden, known = np.split(self._random.permutation(self.training), [n_hidden])
-        sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(0, epoch)
+        sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(TRAINING, epoch)
         size = self._settings.batch_size or hidden.size
         for first in range(0, hidden.size, size):
             yield self._loss_at(hidden[first : first + size], known, sample)
@@ -298,13 +297,12 @@ class _Task:
         return self._loss(predicted, self._values.targets[hidden])
 
 
-def _start(owner: str, modulation: ModulationBase | None, sampler: Sampler | None) -> ModulationBase:
+def _start(
+    owner: str, modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler
+) -> ModulationBase:
     """Return a copy of the start, or the usual one."""
-    if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler)
     if modulation is None:
-        ratio = 0.5 if sampler is None else sampler.ratio or 1.0
-        return NeuralModulation(decay=0.85 * math.sqrt(ratio))
+        return NeuralModulation(decay=start_decay([graph], matrix, sampler))
     check_modulation(owner, modulation)
     return deepcopy(modulation)
 

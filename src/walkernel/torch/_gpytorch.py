@@ -141,9 +141,9 @@ class GRFKernel(GPyTorchKernel):
         return self.walks.device
 
     def _apply(self, fn: Any, recurse: bool = True) -> GRFKernel:
-        super()._apply(fn, recurse)
         like = fn(torch.empty(0, dtype=self.dtype, device=self.device))
-        walks = self.walks.to(like.device, like.dtype)
+        walks = self.walks.to(like.device, like.dtype)  # first, for parameters are never refused
+        super()._apply(fn, recurse)
         if walks is not self.walks:
             self.walks = walks
             self._selections.clear()

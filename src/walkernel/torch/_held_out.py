@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,8 @@ from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 
 ENSEMBLES = ("independent", "shared")
-HELD_OUT = 1
-"""First word of the key from which seeds of held-out walks are made; training has 0, choosing a start 2."""
+TRAINING, HELD_OUT, CHOOSING = 0, 1, 2
+"""First words of the keys from which seeds are made: what is learned from, reported and chosen by differ."""
 
 
 class Pairs(NamedTuple):
@@ -113,9 +113,7 @@ def held_out_errors(
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
     seed = check_seed(owner, seed)
     whole_number(owner, "n_samples", n_samples, 2)
-    pairs = Pairs(n_walks, sampler, one_of(owner, "ensembles", ensembles, ENSEMBLES), kernel.matrix)
-    if ensembles == "shared" and graph.directed:
-        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
+    pairs = Pairs(n_walks, sampler, check_ensembles(owner, ensembles, [graph]), kernel.matrix)
     K = exact_kernel(graph, kernel)
     n_lengths = sampler.longest + 1
     learned = tuple(side.detach().cpu().double().numpy() for side in modulation.sides(n_lengths))
@@ -131,6 +129,14 @@ def held_out_errors(
     return _compared(errors, ensembles)
 
 
+def check_ensembles(owner: str, ensembles: str, graphs: Sequence[Graph]) -> str:
+    """Return the kind of estimate that is wanted, if there is one on these graphs."""
+    one_of(owner, "ensembles", ensembles, ENSEMBLES)
+    if ensembles == "shared" and any(graph.directed for graph in graphs):
+        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
+    return ensembles
+
+
 def square_error(left: ArrayLike, right: ArrayLike, K: NDArray[np.float64]) -> float:
     """Return ‖Φ₁Φ₂ᵀ − K‖² / ‖K‖² of sparse features."""
     product = left @ right.T  # type: ignore[union-attr, operator]
@@ -142,10 +148,11 @@ def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
     """Return means, standard errors and the paired comparison of (samples, 2) errors."""
     n = len(errors)
     (learned, unbiased), spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(n)
-    ratio = learned / unbiased
-    ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
     gain = errors[:, 1] - errors[:, 0]
-    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):  # without edges nothing is left to chance
+        ratio = learned / unbiased
+        ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
+        z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
     return HeldOutErrors(
         float(learned), float(spread[0]), float(unbiased), float(spread[1]), float(ratio),
         float(ratio_stderr), float(z), n, ensembles,

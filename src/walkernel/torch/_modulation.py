@@ -13,7 +13,7 @@ import json
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -82,9 +82,12 @@ class ModulationBase(nn.Module):
             )  # fmt: skip
         return needed
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write settings and parameters to a JSON file; numbers are kept to the last bit."""
-        text = json.dumps({"format": FORMAT, **self.settings()}, indent=1)
+    def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
+        """Write settings and parameters to a JSON file; numbers are kept to the last bit.
+
+        ``notes`` are for readers of the file, for instance what f was learned for; nothing depends on them.
+        """
+        text = json.dumps({"format": FORMAT, "notes": dict(notes or {}), **self.settings()}, indent=1)
         with atomic_write(path) as file:
             file.write(text.encode())
 

@@ -44,6 +44,7 @@ def load_modulation(
         settings = dict(json.loads(existing_file(path).read_text()))
     except (ValueError, TypeError) as error:
         refuse("load_modulation", "path", rule, Described(f"{path} ({error})"))
+    settings.pop("notes", None)
     found = settings.pop("format", None)
     if found != FORMAT:
         refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")

@@ -131,10 +131,22 @@ def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
 
 def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     """Return a sparse matrix by rows, unchecked."""
-    with warnings.catch_warnings():  # that CSR tensors may change, and that they are not checked
+    return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
+
+
+def _hear_of_csr_tensors() -> None:
+    """Let PyTorch say, unheard, that CSR tensors may change and are not checked, as it does once a process.
+
+    Filters that were changed around each product would make other warnings come again and again.
+    """
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
         warnings.filterwarnings("ignore", message="Sparse invariant checks", category=UserWarning)
-        return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
+        none = torch.zeros(0, dtype=torch.int64, device="cpu")
+        csr_tensor(torch.zeros(2, dtype=torch.int64, device="cpu"), none, none.double(), (1, 1))
+
+
+_hear_of_csr_tensors()
 
 
 class _Product(torch.autograd.Function):

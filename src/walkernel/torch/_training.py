@@ -6,8 +6,8 @@ A loop can be stopped with Ctrl-C at any time: what was best so far is restored 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class Loop(NamedTuple):
     """
 
     owner: str
-    steps: Callable[[int], object]  # epoch -> iterable of losses
+    steps: Callable[[int], Iterable[Tensor]]  # epoch -> losses
     judge: Callable[[], float]
     judged_every: int
     patience: int | None
@@ -91,7 +91,7 @@ def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained
     judged: list[tuple[int, float]] = [(0, loop.judge())]
     best, kept = judged[0], deepcopy(modulation.state_dict())
     interrupted = False
-    with _threads(1 if loop.is_small else torch.get_num_threads()):
+    with _one_thread() if loop.is_small else nullcontext():
         try:
             for epoch in range(1, schedule.n_epochs + 1):
                 history.append(_epoch(loop, epoch, modulation, optimizer))
@@ -110,10 +110,10 @@ def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained
 
 
 @contextmanager
-def _threads(n_threads: int) -> Iterator[None]:
-    """Let PyTorch use so many threads for a while."""
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use a single thread for a while."""
     before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
+    torch.set_num_threads(1)
     try:
         yield
     finally:
@@ -123,7 +123,7 @@ def _threads(n_threads: int) -> Iterator[None]:
 def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.optim.Optimizer) -> float:
     """Take the steps of one epoch and return their mean loss."""
     losses = []
-    for loss in loop.steps(epoch):  # type: ignore[attr-defined]
+    for loss in loop.steps(epoch):
         check_loss(loop.owner, epoch, loss)
         optimizer.zero_grad()
         (loss + modulation.penalty()).backward()

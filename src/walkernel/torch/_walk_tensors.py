@@ -71,6 +71,12 @@ class WalkTensors:
     ) -> None:
         if dtype not in DTYPES:
             refuse("WalkTensors", "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+        if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
+            refuse(
+                "WalkTensors", "walks", f"of loads that are numbers of {dtype}",
+                Described("loads beyond all of them"),
+                "Walk on matrix='normalized', with a larger p_halt, or use torch.float64.",
+            )  # fmt: skip
         self._loads, self._places = loads, places
         self.device, self.dtype = device, dtype
         self.shape: tuple[int, int] = places.shape
@@ -233,13 +239,5 @@ def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
 
 def _rescaled(loads: NDArray[np.float64], lengths: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
     """Return loads of M from those of M / scale."""
-    if scale == 1.0:
-        return loads
     with np.errstate(over="ignore"):
-        result = loads * scale**lengths
-    if not np.isfinite(result).all():
-        refuse(
-            "WalkTensors", "walks", "of loads that are numbers", Described("loads beyond all numbers"),
-            "Walk on matrix='normalized', or with a larger p_halt.",
-        )  # fmt: skip
-    return result
+        return loads if scale == 1.0 else loads * scale**lengths

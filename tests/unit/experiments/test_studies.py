@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from walkernel.experiments import clustering, fixed_kernels, ode, p_halt, scaling
+from walkernel.experiments import clustering, fixed_kernels, learned_f, meshes, ode, p_halt, scaling
 from walkernel.experiments._study import COMMON, Run, run_study
 
 TINY = {
@@ -81,3 +81,37 @@ def test_cells_have_names_of_their_own(module, size):
     keys = [cell.key for cell in module.STUDY.cells(size)]
     assert len(keys) == len(set(keys)) > 0
     assert {cell.table for cell in module.STUDY.cells(size)} == set(module.STUDY.tables)
+
+
+def test_z_of_several_graphs_adds_variances_up():
+    torch_wing = pytest.importorskip("walkernel.torch")
+    gains, stderrs = (0.3, 0.1, -0.05), (0.1, 0.2, 0.1)
+    found = [
+        torch_wing.HeldOutErrors(1 - gain, 0.0, 1.0, 0.0, 1 - gain, 0.0, gain / stderr, 4, "shared")
+        for gain, stderr in zip(gains, stderrs, strict=True)
+    ]
+    assert learned_f.pooled_z(found) == pytest.approx(sum(gains) / 0.06**0.5)
+    assert learned_f.pooled_z(found[:1]) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("ratio", [0.8, 1.1])
+def test_the_verdict_on_learned_f_says_what_was_found(ratio):
+    row = {"unbiased": 0.05, "paper_unbiased": 0.05, "paper_learned": 0.045, "ratio": ratio, "z": 3.0}
+    rows = {"learned-f": [row | {"ensembles": kind} for kind in ("shared", "independent")]}
+    verdict = learned_f.judge(rows)
+    assert verdict.holds == (ratio < 1)
+    assert ("not better" in verdict.text) == (ratio > 1)
+    assert ("gain is smaller" in verdict.text) == (ratio < 0.9)
+
+
+@pytest.mark.parametrize("ours", [0.2, -0.1])
+def test_the_verdict_on_meshes_says_what_was_found(ours):
+    kernels = (*meshes.FIXED, "learned", "neighbour mean", "signed, exact hops")
+    rows = [
+        {"graph": "cylinder", "kernel": kernel, "error": 0.1, "ours": ours, "stderr": 0.02, "published": 0.4}
+        for kernel in kernels
+    ]
+    verdict = meshes.judge({"meshes": rows})
+    assert verdict.holds == (ours > 0)
+    assert ("as the paper says" in verdict.text) == (ours > 0)
+    assert f"{ours / 0.4:.1f} times the paper's" in verdict.text

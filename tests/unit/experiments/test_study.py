@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from walkernel.experiments._report import write_report
+from walkernel.experiments._report import MOST_ROWS, _table, write_report
 from walkernel.experiments._study import COMMON, Cell, Run, Study, Verdict, as_csv, named, run_study, summary
 from walkernel.experiments.reproduce import NAMES, load_study, reproduce
 
@@ -75,6 +75,39 @@ def test_cells_of_other_code_are_not_used(tmp_path, monkeypatch):
     again = Toy()
     run_study(again.study, run_in(tmp_path))
     assert again.measured == ["a", "shared", "b", "c"]
+
+
+def test_a_finished_run_leaves_the_cells_of_others_alone(tmp_path):
+    stopped = Toy(fails_at="c")
+    with pytest.raises(KeyboardInterrupt):
+        run_study(stopped.study, Run(tmp_path, "full", 0))
+    quick = run_in(tmp_path)
+    run_study(Toy().study, quick)
+    quick.finish()
+    assert not list(tmp_path.glob(".cells/quick-*"))
+    again, full = Toy(), Run(tmp_path, "full", 0)
+    run_study(again.study, full)
+    assert again.measured == ["c"]
+    full.finish()
+    assert not (tmp_path / ".cells").exists()
+
+
+def test_pictures_leave_the_backend_and_the_style_of_matplotlib_alone(tmp_path):
+    import matplotlib
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("svg")
+    size = matplotlib.rcParams["font.size"]
+    run_study(Toy().study, run_in(tmp_path))
+    assert matplotlib.get_backend() == "svg"
+    assert matplotlib.rcParams["font.size"] == size
+    assert not pyplot.get_fignums()
+    pyplot.switch_backend("agg")
+
+
+def test_long_tables_say_that_they_are_cut(tmp_path):
+    rows = [{"graph": str(k)} for k in range(MOST_ROWS + 1)]
+    assert f"First {MOST_ROWS} of {MOST_ROWS + 1} rows." in _table(["graph"], rows, "toy")
 
 
 def test_what_is_kept_inside_a_cell_is_not_timed_twice(tmp_path):

@@ -24,7 +24,7 @@ def test_no_device(call, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="device must be one that is there, got cuda, but no CUDA device"):
         call()
-    with pytest.raises(ValueError, match=r"device must be a CUDA device, got cpu\. Use walkernel.sample_walks"):
+    with pytest.raises(ValueError, match=r"a CUDA device, got cpu\. Use walkernel.sample_walks"):
         call(device="cpu")
 
 

@@ -56,6 +56,28 @@ def test_learning_lowers_the_error(walks):
     assert np.allclose(result.kernel.coefficients(9), alpha, rtol=1e-12)
 
 
+@pytest.mark.parametrize("weight", [1.0, 30.0])
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_closed_form_leaves_no_term_out_that_counts(weight, flat):
+    """Neither of a start that falls off slower than the kernel's f, nor where powers of M grow."""
+    graph = wk.Graph.from_edges([(i, (i + 1) % 6) for i in range(6)], weights=np.full(6, weight))
+    kernel = wk.Diffusion(0.5 / math.sqrt(weight), matrix="adjacency")
+    initial, decay = (60, 0.65 / (2 * weight)) if flat else (kernel.modulation(20), 0.25 / weight)
+    slow = FreeModulation(initial, decay=decay)
+    still = Schedule(n_epochs=1, learning_rate=1e-12)
+    found = fit(graph, kernel, walks="expected", modulation=slow, schedule=still).chosen_by[0]
+    complete = ExpectedError(graph, kernel, 8, HALF, HALF.longest + 1)
+    assert found == pytest.approx(complete(slow).item(), rel=1e-7)
+
+
+def test_the_usual_start_has_finite_variance():
+    """The inverse cosine's own f has none with these walks; learning must not begin there."""
+    result = fit(kernel=wk.InverseCosine(), modulation=None, walks="expected")
+    assert result.modulation.decay == pytest.approx(0.85 * math.sqrt(0.5))
+    assert result.errors.learned < 1
+    assert fit(modulation=None, walks="expected").modulation.decay == pytest.approx(0.64 / 1.64)
+
+
 def test_the_losses_are_those_of_the_walks():
     """Every loss of a rate near zero is the error of features that Walks itself makes, from other seeds."""
     still = Schedule(n_epochs=3, learning_rate=1e-12)
@@ -472,3 +494,12 @@ def test_bad_arguments_of_bounds(changes, error, message):
     options = {"modulation": start(), "graph": ring(), "n_samples": 5, **changes}
     with pytest.raises(error, match=f"^learned_bounds: {message}"):
         learned_bounds(**options)
+
+
+def test_held_out_errors_without_chance():
+    """On a graph without edges all samples are alike: an f of another f(0) is worse beyond doubt."""
+    empty = wk.Graph.from_edges(np.zeros((0, 2), dtype=int), n_nodes=3)
+    wrong = FreeModulation([2 * KERNEL.modulation(1)[0]])
+    errors = held_out_errors(empty, KERNEL, wrong, n_walks=2, sampler=HALF, n_samples=3)
+    assert errors.learned == pytest.approx(9)
+    assert errors.z < -1e6

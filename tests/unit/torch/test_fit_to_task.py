@@ -257,6 +257,15 @@ def test_the_usual_start_has_finite_variance():
     assert fit(sampler=headed).loss < 0.2
 
 
+def test_the_usual_start_suits_large_entries_of_the_matrix():
+    """On A of a d-regular graph ρ(Q₀) is d²w²: f must fall off that much faster."""
+    ring = wk.Graph.from_edges([(i, (i + 1) % 12) for i in range(12)], weights=np.full(12, 40.0))
+    y = np.sin(np.arange(12.0))
+    result = fit(ring, range(12), y, loss=squared_loss, matrix="adjacency")
+    assert result.modulation.decay == pytest.approx(0.85 * math.sqrt(0.5) / 80, rel=1e-6)
+    assert result.validation[:, 1].max() < 10
+
+
 def test_single_precision():
     result = fit(modulation=NeuralModulation(decay=0.6, dtype=torch.float32))
     assert next(result.modulation.parameters()).dtype == torch.float32

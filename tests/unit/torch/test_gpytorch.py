@@ -485,3 +485,10 @@ def test_names_are_there():
     assert FeatureOperator is walkernel.torch.FeatureOperator
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = walkernel.torch.nonsense
+
+
+def test_a_dtype_that_is_refused_changes_nothing():
+    kernel = GRFKernel(grid(3, 3).graph, wk.Diffusion(1.0), n_walks=4)
+    with pytest.raises(ValueError, match=r"torch\.float16"):
+        kernel.half()
+    assert kernel.dtype == kernel.raw_lengthscale.dtype == torch.float64

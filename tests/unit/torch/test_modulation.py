@@ -244,6 +244,13 @@ def test_files_keep_every_bit(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["f.json"], "nothing else is left behind"
 
 
+def test_notes_are_for_readers_of_the_file(tmp_path):
+    path = tmp_path / "f.json"
+    neural().save(path, notes={"matrix": "adjacency", "n_walks": 16})
+    assert json.loads(path.read_text())["notes"] == {"matrix": "adjacency", "n_walks": 16}
+    assert load_modulation(path).settings() == neural().settings()
+
+
 def test_files_of_single_precision(tmp_path):
     net = neural(dtype=torch.float32)
     assert net(4).dtype == torch.float32

@@ -1,5 +1,8 @@
 """Walks as tensors: the features of Walks.features, and their derivatives."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -204,7 +207,9 @@ def test_nodes_without_edges_have_their_own_feature():
 def test_loads_beyond_all_numbers_are_refused():
     A = 1e30 * graphs.random_matrix()
     walks = wk.sample_walks(wk.Graph.from_scipy(A), 4, sampler=wk.IndependentWalks(0.02), matrix="adjacency")
-    with pytest.raises(ValueError, match=r"loads beyond all numbers\. Walk on matrix='normalized'"):
+    with pytest.raises(
+        ValueError, match=r"float64, got loads beyond all of them\. Walk on matrix='normalized'"
+    ):
         WalkTensors(walks)
 
 
@@ -222,3 +227,33 @@ def test_features_are_linear_in_f(f, g, c):
     right = right + c * SHARED.dense(torch.tensor(g, dtype=torch.float64))
     scale = SHARED.dense(a.abs() + abs(c) * b.abs()).abs().max() + 1
     assert (left - right).abs().max() <= 1e-9 * scale
+
+
+def test_loads_that_single_precision_cannot_hold_are_refused():
+    complete = wk.Graph.from_edges([(i, j) for i in range(200) for j in range(i)])
+    walks = wk.sample_walks(complete, 16, matrix="adjacency", nodes=range(20))
+    assert WalkTensors(walks).n_entries > 0
+    for make in (
+        lambda: WalkTensors(walks, dtype=torch.float32),
+        lambda: WalkTensors(walks).to(dtype=torch.float32),
+    ):
+        with pytest.raises(ValueError, match=r"numbers of torch.float32.*or use torch\.float64"):
+            make()
+
+
+def test_products_leave_the_filters_of_warnings_alone():
+    """PyTorch's remark on CSR tensors is not heard, and what others warn of once does not come again."""
+    code = """
+import warnings
+import torch, walkernel as wk
+from walkernel.torch import WalkTensors
+walks = WalkTensors(wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 2))
+f, x = torch.ones(2, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64)
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("default")
+    for _ in range(3):
+        walks.matmul(f, x)
+        warnings.warn("once")
+assert [str(one.message) for one in heard] == ["once"], [str(one.message) for one in heard]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
