@@ -138,8 +138,8 @@ class Run:
 
 @cache
 def _digest() -> str:
-    """Return what changes with the code of the studies, so that cells of another version are not used."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """Return what changes with the code, so that cells of another version are not used."""
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
 
 

@@ -24,6 +24,7 @@ from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._held_out import (
     CHOOSING,
+    STARTING,
     TRAINING,
     HeldOutErrors,
     Pairs,
@@ -331,9 +332,10 @@ def _starts(
     """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
         amplitude, decay = usual
+        seeds = np.random.SeedSequence((STARTING, seed)).generate_state(3).tolist()
         return [
-            NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=seed + k)
-            for k, init in enumerate(("flat", "random", "random"))
+            NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=own)
+            for init, own in zip(("flat", "random", "random"), seeds, strict=True)
         ]
     if isinstance(modulation, ModulationBase):
         return [deepcopy(modulation)]

@@ -19,7 +19,7 @@ from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 
 ENSEMBLES = ("independent", "shared")
-TRAINING, HELD_OUT, CHOOSING = 0, 1, 2
+TRAINING, HELD_OUT, CHOOSING, STARTING = range(4)
 """First words of the keys from which seeds are made: what is learned from, reported and chosen by differ."""
 
 
