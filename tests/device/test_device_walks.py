@@ -7,6 +7,7 @@ import torch
 import graphs
 import walkernel as wk
 from walkernel.torch import estimate_kernel, sample_features, sample_walks
+from walkernel.torch._device_walks import _coalesced, _coalesced_by_row
 
 LAW = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
 SAMPLERS = {
@@ -44,6 +45,17 @@ def test_another_key_gives_other_walks(device):
         assert other.nodes.shape != first.nodes.shape or not torch.equal(other.nodes, first.nodes)
 
 
+def test_all_64_bits_of_a_draw_choose_the_neighbour(device):
+    """From a hub of a million neighbours 32 bits would lead elsewhere in one step out of four thousand."""
+    n = 2**20
+    star = wk.Graph.from_edges(np.column_stack([np.zeros(n, dtype=int), np.arange(1, n + 1)]))
+    options = {"sampler": wk.IndependentWalks(0.01), "nodes": list(range(1, 25)), "seed": 3}
+    here = sample_walks(star, 16, **options, device=device).to_walks()
+    there = wk.sample_walks(star, 16, **options)
+    np.testing.assert_array_equal(here.deposits.nodes, there.deposits.nodes)
+    assert (there.deposits.nodes == 0).sum() > 15_000
+
+
 def test_some_nodes_and_transposed_walks(device):
     graph = graphs.directed()
     options = {"nodes": [7, 2, 29], "transpose": True, "seed": 4}
@@ -68,6 +80,18 @@ def test_features(kind, sampler, dtype, device):
         np.testing.assert_allclose(
             found.to_dense().cpu(), exact, rtol=0, atol=1e-13 if dtype == torch.float64 else 1e-6
         )
+
+
+def test_rows_sorted_by_programs_of_their_own(device):
+    """Rows that end and begin with the same node stay apart."""
+    indptr = torch.tensor([0, 3, 3, 8, 9], device=device)
+    nodes = torch.tensor([4, 1, 4, 4, 0, 4, 2, 0, 4], dtype=torch.int32, device=device)
+    values = torch.arange(1.0, 10.0, device=device)
+    found = _coalesced_by_row(indptr, nodes, values, (4, 5))
+    expected = _coalesced(indptr, nodes, values, (4, 5))
+    assert found.crow_indices().tolist() == [0, 2, 2, 5, 6]
+    assert torch.equal(found.to_dense(), expected.to_dense())
+    assert found.to_dense()[0].tolist() == [0.0, 2.0, 0.0, 0.0, 4.0]
 
 
 @pytest.mark.parametrize("sampler", ["independent", "coupled", "long head"])
