@@ -23,8 +23,8 @@ test test-core: export WALKERNEL_NUM_THREADS = 1
 test test-core: export OMP_NUM_THREADS = 1
 
 # tests of other things than compiled loops, which are slow where loops are not compiled
-NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_fit_to_kernel.py torch/test_fit_to_task.py \
-	torch/test_modulation.py torch/test_expected.py experiments \
+NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
+	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py experiments \
 	test_plan.py test_planning.py test_explain.py test_stitched.py
 
 .PHONY: demo test test-core lint bench clean

@@ -29,6 +29,14 @@ class Bounds(NamedTuple):
     margin: float
     delta: float
 
+    def report(self) -> str:
+        """Say them in words."""
+        return (
+            f"Theorem 2.3 with ρ = {self.spectral_radius:.3g} and {self.n_samples} nodes: Rademacher "
+            f"complexity at most {self.complexity:.4g}; error at most margin loss + {self.gap:.4g} (margin "
+            f"{self.margin:g}, δ = {self.delta:g})."
+        )
+
 
 def learned_bounds(
     modulation: ModulationBase,

@@ -86,7 +86,7 @@ class KernelFit:
 
     def report(self) -> str:
         """Say in words what was learned."""
-        e, b = self.errors, self.bounds
+        e = self.errors
         ended = ", ended by an interrupt" if self.interrupted else ""
         f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
         return (
@@ -94,9 +94,7 @@ class KernelFit:
             f"Squared relative error on {e.n_samples} held-out samples ({e.ensembles} walks): learned "
             f"{e.learned:.5f} ± {e.learned_stderr:.5f}, unbiased {e.unbiased:.5f} ± {e.unbiased_stderr:.5f}, "
             f"ratio {e.ratio:.3f} ± {e.ratio_stderr:.3f} (paired z = {e.z:.1f}).\n"
-            f"Theorem 2.3 with ρ = {b.spectral_radius:.3g} and {b.n_samples} nodes: Rademacher complexity at "
-            f"most {b.complexity:.4g}; error at most margin loss + {b.gap:.4g} (margin {b.margin:g}, "
-            f"δ = {b.delta:g})."
+            f"{self.bounds.report()}"
         )
 
 

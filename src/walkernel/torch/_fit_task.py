@@ -84,14 +84,12 @@ class TaskFit:
 
     def report(self) -> str:
         """Say in words what was learned."""
-        b, ended = self.bounds, ", ended by an interrupt" if self.interrupted else ""
+        ended = ", ended by an interrupt" if self.interrupted else ""
         f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
         return (
             f"{len(self.history)} epochs{ended}; f = {f} …\n"
             f"Loss at the validation nodes: {self.validation[0, 1]:.5g} before, {self.loss:.5g} at best.\n"
-            f"Theorem 2.3 with ρ = {b.spectral_radius:.3g} and {b.n_samples} nodes: Rademacher complexity at "
-            f"most {b.complexity:.4g}; error at most margin loss + {b.gap:.4g} (margin {b.margin:g}, "
-            f"δ = {b.delta:g})."
+            f"{self.bounds.report()}"
         )
 
 
