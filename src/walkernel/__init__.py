@@ -26,6 +26,7 @@ _HOME = {
     "walkernel.features": ["Walks"],
     "walkernel.sampling": ["sample_features", "sample_walks"],
     "walkernel.planning": ["choose_sampler", "matched_law"],
+    "walkernel.storing": ["StoredFeatures", "open_features", "store_features"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "Estimate", "EstimatedNeighbors", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from walkernel.planning import choose_sampler, matched_law
     from walkernel.reduction import anchor_points, johnson_lindenstrauss
     from walkernel.sampling import sample_features, sample_walks
+    from walkernel.storing import StoredFeatures, open_features, store_features
     from walkernel.tasks import (
         KernelKMeans,
         NodeFeatures,

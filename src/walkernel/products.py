@@ -1,13 +1,21 @@
-"""SciPy's sparse products on several threads: they release the GIL, and rows and columns are independent.
+"""Products with sparse features, the same to the last bit however their rows are spread.
 
-Rows of Φ X are split among the threads, and columns of Φᵀ V, so that the result does not depend on how
-many there are.
+Φ X is made row by row. Φᵀ V is a sum over the rows of Φ, and rounding depends on the order of a sum: so the
+rows are cut into a few leaves, by their number alone, each leaf adds up its rows in order, and the
+sums of the leaves are added along a fixed binary tree,
+
+    total(i … k) = total(i … j) + total(j … k),  j = ⌊(i + k) / 2⌋.
+
+Threads, files and machines each take some rows, leaves or branches, and all of them get the same bits. Φ X
+and R Φᵀ are SciPy's products, which release the GIL.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +24,16 @@ from numpy.typing import NDArray
 
 SMALL = 2**20
 """Multiplications below which one thread is faster."""
+LEAF_ROWS, FEW_LEAVES, MANY_LEAVES = 2**8, 16, 64
+"""Least number of rows of a leaf, and most leaves: as many as 16 cost little, and a cluster wants more."""
+MANY_ROWS = 2**20
+"""Rows of each leaf where there are more than few of them."""
+SUMS_AT_ONCE = 2**23
+"""Numbers of a sum; more columns are added up in turn, since a sum has one for each level of the tree."""
+ENTRIES_AT_ONCE = 2**16
+
+Matrix: TypeAlias = "scipy.sparse.csr_array | FeatureBlocks"
+Dense: TypeAlias = NDArray[np.float64]
 
 
 class SharedHead(NamedTuple):
@@ -24,8 +42,8 @@ class SharedHead(NamedTuple):
     It has what operators ask of a sparse matrix; sums are made of the rows that are asked for.
     """
 
-    head: scipy.sparse.csr_array
-    walks: scipy.sparse.csr_array
+    head: Matrix
+    walks: Matrix
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -39,61 +57,330 @@ class SharedHead(NamedTuple):
 
     def tocsr(self) -> scipy.sparse.csr_array:
         """Return the sum."""
-        return (self.head + self.walks).tocsr()
-
-    def rows(self, positions: Any) -> scipy.sparse.csr_array:
-        """Return the sum of some rows."""
-        return (self.head[positions] + self.walks[positions]).tocsr()
+        return rows_of(self, np.arange(self.shape[0]))
 
 
-Features: TypeAlias = scipy.sparse.csr_array | SharedHead
+Features: TypeAlias = "scipy.sparse.csr_array | SharedHead | FeatureBlocks"
 
 
-def parts_of(features: Features) -> tuple[scipy.sparse.csr_array, ...]:
+class FeatureBlocks(ABC):
+    """Features in blocks of rows that are kept elsewhere: in files, or on other machines.
+
+    What is done with a block is handed to ``_submit``, which may do it in another place and at a later time;
+    its results may be arguments of further calls, and are made known by ``_gather``.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    edges : ndarray of int64, (n_blocks + 1,)
+        Rows where the blocks begin, and where the last one ends.
+    nnz, nbytes : int
+        Entries that are stored, and their size.
+    """
+
+    shape: tuple[int, int]
+    edges: NDArray[np.int64]
+    nnz: int
+    nbytes: int
+
+    @abstractmethod
+    def _block(self, number: int) -> Any:
+        """Return a block as a csr_array, or what stands for it."""
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    def _gather(self, results: list[Any]) -> list[Any]:
+        return results
+
+    def _share(self, array: Any) -> Any:
+        """Return what stands for an array that several calls take."""
+        return array
+
+    def _complete(self, work: Callable[[], Any]) -> Any:
+        """Do a work that is made of submitted calls."""
+        return work()
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.edges.size - 1
+
+    def of_rows(self, positions: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
+        """Return the blocks that have some of the rows, each with the places of these in ``positions``."""
+        owners = np.searchsorted(self.edges, positions, side="right") - 1
+        return [(int(b), np.flatnonzero(owners == b)) for b in np.unique(owners)]
+
+    def local(self, number: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return positions as rows of a block."""
+        return positions - self.edges[number]
+
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order."""
+
+        def work() -> scipy.sparse.csr_array:
+            found = self.of_rows(positions)
+            parts = self._gather(
+                [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
+            )
+            order = np.argsort(np.concatenate([at for _, at in found]))
+            return scipy.sparse.vstack(parts, format="csr")[order]
+
+        return self._complete(work) if positions.size else _no_rows(self.shape[1])
+
+    def multiply(self, X: Dense) -> Dense:
+        """Return Φ X."""
+
+        def work() -> Dense:
+            shared = self._share(X)
+            parts = [self._submit(times, self._block(b), shared) for b in range(self.n_blocks)]
+            return np.vstack(self._gather(parts))
+
+        return np.asarray(self._complete(work))
+
+    def multiply_transposed(self, V: Dense) -> Dense:
+        """Return Φᵀ V, the sums over blocks along the tree."""
+        starts = leaves(self.shape[0])
+
+        def work() -> Dense:
+            parts = [self._share(V[i:k]) for i, k in pairwise(self.edges)]
+
+            def chain(first: int, last: int) -> Any:
+                total = None
+                for b in range(*self._blocks_of(first, last)):
+                    inside = np.clip([first, last], *self.edges[b : b + 2]) - self.edges[b]
+                    total = self._submit(add_rows, total, self._block(b), parts[b], *map(int, inside))
+                return total
+
+            def branch(i: int, k: int) -> Any:
+                own, end = self._blocks_of(starts[i], starts[k])
+                if end == own + 1:
+                    inside = self.local(own, starts[i : k + 1])
+                    return self._submit(sum_of_leaves, self._block(own), parts[own], inside)
+                if k == i + 1:
+                    return chain(int(starts[i]), int(starts[k]))
+                middle = (i + k) // 2
+                return self._submit(add, branch(i, middle), branch(middle, k))
+
+            return np.asarray(self._gather([branch(0, starts.size - 1)])[0])
+
+        return np.asarray(self._complete(work))
+
+    def _blocks_of(self, first: int, last: int) -> tuple[int, int]:
+        """Return the first block of a range of rows, and the one after the last."""
+        edges = self.edges
+        return int(np.searchsorted(edges, first, side="right")) - 1, int(np.searchsorted(edges, last))
+
+    def against(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return R Φᵀ for some rows R, (k, n)."""
+
+        def work() -> scipy.sparse.csr_array:
+            shared = self._share(rows)
+            parts = [self._submit(against_block, self._block(b), shared) for b in range(self.n_blocks)]
+            return scipy.sparse.hstack(self._gather(parts), format="csr")
+
+        return self._complete(work)
+
+    def dots(self, other: Features, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
+        """Return Φ[rows[k]] · Ψ[columns[k]], the rows of Ψ going where those of Φ are."""
+
+        def work() -> Dense:
+            found, parts = self.of_rows(rows), []
+            for b, at in found:
+                mine = self.local(b, rows[at])
+                if isinstance(other, FeatureBlocks) and other._holds(b, self.edges, columns[at]):
+                    arguments = (other._block(b), other.local(b, columns[at]))
+                else:
+                    arguments = (self._share(rows_of(other, columns[at])), np.arange(at.size))
+                parts.append(self._submit(dots_in_block, self._block(b), mine, *arguments))
+            result = np.empty(rows.size)
+            for (_, at), values in zip(found, self._gather(parts), strict=True):
+                result[at] = values
+            return result
+
+        return np.asarray(self._complete(work))
+
+    def _holds(self, number: int, edges: NDArray[np.int64], positions: NDArray[np.int64]) -> bool:
+        """Tell whether features in the same blocks have the rows in one of them."""
+        inside = (positions >= edges[number]) & (positions < edges[number + 1])
+        return np.array_equal(self.edges, edges) and bool(inside.all())
+
+    def carried(self, groups: NDArray[np.float32], function: Callable[..., Dense]) -> Dense:
+        """Return what a function makes of every block and of ``groups``, one below the other."""
+
+        def work() -> Dense:
+            shared = self._share(groups)
+            parts = [self._submit(function, self._block(b), shared) for b in range(self.n_blocks)]
+            return np.vstack(self._gather(parts))
+
+        return np.asarray(self._complete(work))
+
+
+def leaves(n_rows: int) -> NDArray[np.int64]:
+    """Return the rows where the leaves of a sum over rows begin, and where the last one ends."""
+    many = max(FEW_LEAVES, min(MANY_LEAVES, n_rows // MANY_ROWS))
+    count = max(1, min(many, n_rows // LEAF_ROWS))
+    return n_rows * np.arange(count + 1, dtype=np.int64) // count
+
+
+def block_edges(n_rows: int, block_size: int) -> NDArray[np.int64]:
+    """Return the rows where blocks of a size begin, and where the last one, which may have fewer, ends."""
+    return np.append(np.arange(0, n_rows, block_size, dtype=np.int64), n_rows)
+
+
+def parts_of(features: Features) -> tuple[Matrix, ...]:
     """Return the matrices that features are the sum of."""
     return tuple(features) if isinstance(features, SharedHead) else (features,)
 
 
-def rows_of(features: Features, positions: Any) -> scipy.sparse.csr_array:
+def rows_of(features: Features, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
     """Return some rows."""
-    return features.rows(positions) if isinstance(features, SharedHead) else features[positions]
+    if isinstance(features, SharedHead):
+        head, walks = rows_of(features.head, positions), rows_of(features.walks, positions)
+        return (sorted_rows(head) + sorted_rows(walks)).tocsr()
+    return features.rows(positions) if isinstance(features, FeatureBlocks) else features[positions]
 
 
-def multiply(features: Features, X: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
+def bytes_of(matrix: Matrix) -> int:
+    """Return the memory that a matrix takes."""
+    if isinstance(matrix, FeatureBlocks):
+        return matrix.nbytes
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+
+
+def multiply(features: Features, X: Dense, n_threads: int) -> Dense:
     """Return Φ X, threads over rows."""
     if isinstance(features, SharedHead):
         return multiply(features.head, X, n_threads) + multiply(features.walks, X, n_threads)
+    if isinstance(features, FeatureBlocks):
+        return features.multiply(X)
     out = np.empty((features.shape[0], X.shape[1]))
 
     def work(first: int, last: int) -> None:
-        entries = slice(features.indptr[first], features.indptr[last])
-        indptr = features.indptr[first : last + 1] - features.indptr[first]
-        shape = (last - first, features.shape[1])
-        part = scipy.sparse.csr_array(
-            (features.data[entries], features.indices[entries], indptr), shape=shape
-        )
-        out[first:last] = part @ X
+        out[first:last] = _row_range(features, first, last) @ X
 
     _split(work, features.shape[0], n_threads, features.nnz * X.shape[1])
     return out
 
 
-def multiply_transposed(features: Features, V: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
-    """Return Φᵀ V, threads over columns of V."""
+def multiply_transposed(features: Features, V: Dense, n_threads: int) -> Dense:
+    """Return Φᵀ V, threads over the branches of the sum."""
     if isinstance(features, SharedHead):
         return multiply_transposed(features.head, V, n_threads) + multiply_transposed(
             features.walks, V, n_threads
         )
-    turned = features.T
-    if n_threads == 1 or V.shape[1] == 1:
-        return np.asarray(turned @ V)
-    out = np.empty((features.shape[1], V.shape[1]))
+    n_columns, count = features.shape[1], V.shape[1]
+    size = max(1, SUMS_AT_ONCE // max(1, n_columns))
+    if count > size:
+        out = np.empty((n_columns, count))
+        for first in range(0, count, size):
+            part = slice(first, first + size)
+            out[:, part] = multiply_transposed(features, np.ascontiguousarray(V[:, part]), n_threads)
+        return out
+    if isinstance(features, FeatureBlocks):
+        return features.multiply_transposed(V)
+    starts = leaves(features.shape[0])
+    threads = 1 if features.nnz * count < SMALL else n_threads
+    return sum_of_leaves(features, V, starts, threads)
 
-    def work(first: int, last: int) -> None:
-        out[:, first:last] = turned @ np.ascontiguousarray(V[:, first:last])
 
-    _split(work, V.shape[1], n_threads, features.nnz * V.shape[1])
-    return out
+def entry_products(left: Features, right: Features, rows: Any, columns: Any) -> Dense:
+    """Return Φ₁[rows[k]] · Φ₂[columns[k]] at flat arrays of positions."""
+    result = np.empty(rows.size)
+    for first in range(0, rows.size, ENTRIES_AT_ONCE):
+        part = slice(first, first + ENTRIES_AT_ONCE)
+        if isinstance(left, FeatureBlocks):
+            result[part] = left.dots(right, rows[part], columns[part])
+        else:
+            result[part] = dots_of_rows(rows_of(left, rows[part]), rows_of(right, columns[part]))
+    return result
+
+
+def sum_of_leaves(
+    features: scipy.sparse.csr_array, V: Dense, starts: NDArray[np.int64], n_threads: int = 1
+) -> Dense:
+    """Return Φᵀ V of the rows starts[0] … starts[-1], a branch of the tree, on some threads."""
+    count = starts.size - 1
+    if count == 1:
+        return add_rows(None, features, V, int(starts[0]), int(starts[1]))
+    middle = count // 2
+    below = (features, V, starts[middle:], n_threads // 2)
+    if n_threads < 2:
+        total = sum_of_leaves(features, V, starts[: middle + 1], n_threads)
+        total += sum_of_leaves(*below)
+        return total
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(sum_of_leaves, *below)
+        total = sum_of_leaves(features, V, starts[: middle + 1], n_threads - n_threads // 2)
+        total += other.result()
+    return total
+
+
+def _row_range(features: scipy.sparse.csr_array, first: int, last: int) -> scipy.sparse.csr_array:
+    """Return consecutive rows; SciPy's constructor would copy their entries."""
+    result = scipy.sparse.csr_array((last - first, features.shape[1]))
+    entries = slice(features.indptr[first], features.indptr[last])
+    result.data, result.indices = features.data[entries], features.indices[entries]
+    result.indptr = features.indptr[first : last + 1] - features.indptr[first]
+    return result
+
+
+def add_rows(total: Dense | None, features: scipy.sparse.csr_array, V: Dense, first: int, last: int) -> Dense:
+    """Return a sum over rows, continued by some of a block."""
+    from walkernel.walks._sums import add_transposed
+
+    result = np.zeros((features.shape[1], V.shape[1])) if total is None else total.copy()
+    matrix = (features.indptr, features.indices, features.data)
+    add_transposed(first, last, *matrix, np.ascontiguousarray(V), result)
+    return result
+
+
+def take(block: scipy.sparse.csr_array, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Return some rows of a block."""
+    return block[positions]
+
+
+def times(block: scipy.sparse.csr_array, X: Dense) -> Dense:
+    """Return the rows of Φ X of a block."""
+    return np.asarray(block @ X)
+
+
+def add(left: Dense, right: Dense) -> Dense:
+    """Return the sum of two branches."""
+    return left + right
+
+
+def against_block(block: scipy.sparse.csr_array, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Return R Φᵀ for the rows of a block; sums are in the order of R's entries."""
+    return (rows @ block.T.tocsr()).tocsr()
+
+
+def dots_in_block(
+    block: scipy.sparse.csr_array,
+    positions: NDArray[np.int64],
+    others: scipy.sparse.csr_array,
+    places: NDArray[np.int64],
+) -> Dense:
+    """Return the products of rows of a block with other rows."""
+    return dots_of_rows(block[positions], others[places])
+
+
+def dots_of_rows(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Dense:
+    """Return the product of each row with its partner."""
+    return np.asarray(sorted_rows(left).multiply(sorted_rows(right)).sum(axis=1))
+
+
+def sorted_rows(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Sort the entries of rows by their columns, in place.
+
+    SciPy goes through unsorted rows in an order that depends on whether other rows are sorted.
+    """
+    rows.sort_indices()
+    return rows
+
+
+def _no_rows(n_columns: int) -> scipy.sparse.csr_array:
+    return scipy.sparse.csr_array((0, n_columns))
 
 
 def _split(work: Callable[[int, int], None], count: int, n_threads: int, cost: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ def sample_features(
     f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
     threads = thread_count(owner, n_threads)
     report = progress_callback(owner, progress)
-    (rows,) = feature_rows(chosen, f, threads, report, with_norms=False, streams=[chosen.stream])
+    (rows,) = walk_job(WalkJob(chosen, f, (chosen.stream,)), threads, report)
     return rows.matrix
 
 
@@ -164,20 +165,38 @@ class FeatureRows(NamedTuple):
     n_steps: int
 
 
-def feature_rows(
-    chosen: Sampling,
-    f: NDArray[np.float64],
-    n_threads: int,
-    progress: Callable[[int, int], object] | None,
-    *,
-    with_norms: bool,
-    streams: Sequence[int],
-    apart: bool = False,
-) -> list[FeatureRows]:
-    """Return features of one f for each of some streams; the norms only if asked for.
+@dataclass(frozen=True, eq=False)
+class WalkJob:
+    """Features for one f, of the walks of each of some streams, which all go in the same direction.
 
-    Exact heads that are to be kept apart are the last result, and the others are the walks' share.
+    Exact heads that are to be kept apart are one more result, the last, and the others are the walks' share.
+    Norms are there only if asked for.
     """
-    options = {"with_norms": with_norms, "apart": apart}
-    found = sample_rows(chosen.request(), f, chosen.ids, n_threads, progress, streams=streams, **options)
-    return [FeatureRows(to_csr(rows, chosen.graph.n_nodes), rows.norms, rows.n_steps) for rows in found]
+
+    sampling: Sampling
+    f: NDArray[np.float64]
+    streams: tuple[int, ...]
+    with_norms: bool = False
+    apart: bool = False
+
+    @property
+    def n_results(self) -> int:
+        """Number of feature matrices."""
+        return len(self.streams) + self.apart
+
+    def part(self, first: int, last: int) -> WalkJob:
+        """Return the same for some of the start nodes."""
+        return replace(self, sampling=replace(self.sampling, ids=self.sampling.ids[first:last]))
+
+
+def walk_job(
+    job: WalkJob, n_threads: int, progress: Callable[[int, int], object] | None
+) -> list[FeatureRows]:
+    """Return the features of a job."""
+    request, ids = job.sampling.request(), job.sampling.ids
+    found = sample_rows(
+        request, job.f, ids, n_threads, progress,
+        with_norms=job.with_norms, streams=job.streams, apart=job.apart,
+    )  # fmt: skip
+    n_columns = job.sampling.graph.n_nodes
+    return [FeatureRows(to_csr(rows, n_columns), rows.norms, rows.n_steps) for rows in found]

@@ -54,12 +54,12 @@ def same_walks_for_every_factor(monkeypatch):
     With walks of its own for each side the bias is too small for the judges; which streams those factors
     walk is tested by hand (``unit/test_stitched``).
     """
-    original = _estimate.feature_rows
+    original = _estimate.walk_job
 
-    def first(*arguments, streams, **options):
-        return original(*arguments, streams=[stream % 2 for stream in streams], **options)
+    def first(job, **options):
+        return original(replace(job, streams=tuple(stream % 2 for stream in job.streams)), **options)
 
-    monkeypatch.setattr(_estimate, "feature_rows", first)
+    monkeypatch.setattr(_estimate, "walk_job", first)
 
 
 def diagonal_uncorrected(monkeypatch):
@@ -69,12 +69,12 @@ def diagonal_uncorrected(monkeypatch):
 
 def edges_not_turned(monkeypatch):
     """Let the right-hand sides walk with the edges."""
-    original = _estimate.feature_rows
+    original = _estimate.walk_job
 
-    def forward(sampling, *arguments, **options):
-        return original(replace(sampling, transpose=False), *arguments, **options)
+    def forward(job, **options):
+        return original(replace(job, sampling=replace(job.sampling, transpose=False)), **options)
 
-    monkeypatch.setattr(_estimate, "feature_rows", forward)
+    monkeypatch.setattr(_estimate, "walk_job", forward)
 
 
 def root_of_one_factor(monkeypatch):

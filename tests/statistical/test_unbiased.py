@@ -127,31 +127,32 @@ def swapped_degrees(monkeypatch):
 
 def one_stream_for_both(monkeypatch):
     """Reuse stream 0 for the right-hand side."""
-    original = _estimate.feature_rows
+    original = _estimate.walk_job
 
-    def first(*arguments, streams, **options):
-        return original(*arguments, streams=[0] * len(streams), **options)
+    def first(job, **options):
+        return original(replace(job, streams=(0,) * len(job.streams)), **options)
 
-    monkeypatch.setattr(_estimate, "feature_rows", first)
+    monkeypatch.setattr(_estimate, "walk_job", first)
 
 
 def lengths_off_by_one(monkeypatch):
     """Count the first step as the zeroth."""
-    original = _estimate.feature_rows
+    original = _estimate.walk_job
 
-    def shifted(sampling, f, *arguments, **options):
-        return original(sampling, np.concatenate([f[:1], f[:-1]]), *arguments, **options)
+    def shifted(job, **options):
+        return original(replace(job, f=np.concatenate([job.f[:1], job.f[:-1]])), **options)
 
-    monkeypatch.setattr(_estimate, "feature_rows", shifted)
+    monkeypatch.setattr(_estimate, "walk_job", shifted)
 
 
 def edges_not_turned(monkeypatch):
     """Let the right-hand side walk with the edges."""
-    original = _estimate.feature_rows
-    forward = {"transpose": False}
-    monkeypatch.setattr(
-        _estimate, "feature_rows", lambda s, *a, **k: original(replace(s, **forward), *a, **k)
-    )
+    original = _estimate.walk_job
+
+    def forward(job, **options):
+        return original(replace(job, sampling=replace(job.sampling, transpose=False)), **options)
+
+    monkeypatch.setattr(_estimate, "walk_job", forward)
 
 
 def diagonal_uncorrected(monkeypatch):

@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -28,8 +31,9 @@ from walkernel.operators._error_bars import Origin
 from walkernel.operators._plan import Asked, Plan, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
-from walkernel.products import Features, SharedHead
-from walkernel.sampling import feature_rows
+from walkernel.products import FeatureBlocks, Features, Matrix, SharedHead
+from walkernel.sampling import WalkJob, walk_job
+from walkernel.storing import Produce, in_this_process, store_job
 from walkernel.walks import SAMPLERS, Sampler
 
 
@@ -45,6 +49,7 @@ def estimate_kernel(
     ensembles: str | None = None,
     stitches: int | None = None,
     budget: float | None = None,
+    directory: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelOperator:
@@ -77,6 +82,9 @@ def estimate_kernel(
     budget : float, optional
         Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
+    directory : path, optional
+        Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
+        is repeated with the same arguments, and one that was finished opens what is there.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
@@ -97,6 +105,32 @@ def estimate_kernel(
     True
     """
     owner = "estimate_kernel"
+    asked, plan = prepare(
+        owner, graph, kernel, n_walks,
+        sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
+    )  # fmt: skip
+    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
+    if directory is None:
+        source: Source = partial(walk_job, n_threads=threads, progress=report)
+    else:
+        source = in_directory(owner, directory, None, in_this_process(threads), report)
+    return assemble(asked, plan, check_seed(owner, seed), source)
+
+
+def prepare(
+    owner: str,
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int | None,
+    *,
+    sampler: Sampler | None,
+    nodes: Any,
+    pair: str,
+    ensembles: str | None,
+    stitches: int | None,
+    budget: float | None,
+) -> tuple[Asked, Plan]:
+    """Check what was asked for, and decide what was left open."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
@@ -106,10 +140,38 @@ def estimate_kernel(
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
     asked = Asked(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
-    plan = make_plan(asked)
-    run = _Run(check_seed(owner, seed), thread_count(owner, n_threads), progress_callback(owner, progress))
-    factors = _factors(asked, plan, run)
-    return factors[0] if plan.stitches == 1 else StitchedOperator(graph, factors)
+    return asked, make_plan(asked)
+
+
+def in_directory(
+    owner: str,
+    directory: str | os.PathLike[str],
+    block_size: int | None,
+    produce: Produce,
+    progress: Callable[[int, int], object] | None,
+) -> Source:
+    """Return a source that keeps features in a directory: one folder for each direction of walks."""
+
+    def source(job: WalkJob) -> Sequence[SampledRows]:
+        folder = Path(directory) / ("against-edges" if job.sampling.transpose else "along-edges")
+        return store_job(owner, folder, job, block_size, produce, progress)
+
+    return source
+
+
+class SampledRows(Protocol):
+    """Features of one set of walks, ``norms`` of their rows, and the number of steps."""
+
+    @property
+    def matrix(self) -> Matrix: ...
+    @property
+    def norms(self) -> NDArray[np.float64]: ...
+    @property
+    def n_steps(self) -> int: ...
+
+
+Source = Callable[[WalkJob], Sequence[SampledRows]]
+"""What samples sets of walks: in this process, into files, or on a cluster."""
 
 
 class _Rows(NamedTuple):
@@ -118,13 +180,13 @@ class _Rows(NamedTuple):
     n_steps: int
 
 
-class _Run(NamedTuple):
-    seed: int
-    n_threads: int
-    progress: Callable[[int, int], object] | None
+def assemble(asked: Asked, plan: Plan, seed: int, source: Source) -> KernelOperator:
+    """Make the operator of a plan from the walks that a source samples."""
+    factors = _factors(asked, plan, seed, source)
+    return factors[0] if plan.stitches == 1 else StitchedOperator(asked.graph, factors)
 
 
-def _factors(asked: Asked, plan: Plan, run: _Run) -> list[FeatureOperator]:
+def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
     graph = asked.graph
     evens, odds = list(range(0, 2 * plan.stitches, 2)), list(range(1, 2 * plan.stitches, 2))
@@ -133,9 +195,9 @@ def _factors(asked: Asked, plan: Plan, run: _Run) -> list[FeatureOperator]:
     together += [odds] if independent and graph.directed else []
     found: dict[int, _Rows] = {}
     for streams in together:
-        found |= zip(streams, _sample(asked, plan, run, streams), strict=True)
+        found |= zip(streams, _sample(asked, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
-    walked = (plan.n_walks, plan.sampler, run.seed, plan.stitches)
+    walked = (plan.n_walks, plan.sampler, seed, plan.stitches)
     origins = [
         Origin(graph, asked.kernel, plan.pair, plan.ensembles, *walked, stream, n_steps) for stream in evens
     ]
@@ -151,7 +213,8 @@ def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> 
         sides.append(stay_at_home(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
         sides.append(found[origin.stream + 1].features)
-    reached, sides = keep_reached(*sides) if ids.size < graph.n_nodes else (None, sides)
+    here = not isinstance(left, FeatureBlocks)
+    reached, sides = keep_reached(*sides) if here and ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
         "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
         "reached": reached,
@@ -163,11 +226,11 @@ def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> 
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
 
 
-def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[_Rows]:
+def _sample(asked: Asked, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[_Rows]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     kernel, transpose = asked.kernel, bool(streams[0] % 2)
     sampling = Sampling(
-        asked.graph, asked.ids, plan.n_walks, plan.sampler, run.seed, streams[0], kernel.matrix, transpose
+        asked.graph, asked.ids, plan.n_walks, plan.sampler, seed, streams[0], kernel.matrix, transpose
     )
     scaled, longest = scaled_sequence(kernel, sampling.table().scale), plan.sampler.longest + 1
     if plan.pair == "lazy":
@@ -175,12 +238,9 @@ def _sample(asked: Asked, plan: Plan, run: _Run, streams: list[int]) -> list[_Ro
     else:
         f = scaled.modulation(longest, stitches=plan.stitches)
     apart = plan.stitches > 1 and plan.sampler.head > 0
-    found = feature_rows(
-        sampling, f, run.n_threads, run.progress,
-        with_norms=plan.ensembles == "debiased", streams=streams, apart=apart,
-    )  # fmt: skip
+    found = source(WalkJob(sampling, f, tuple(streams), plan.ensembles == "debiased", apart))
     if not apart:
-        return [_Rows(*rows) for rows in found]
+        return [_Rows(rows.matrix, rows.norms, rows.n_steps) for rows in found]
     *walked, head = found
     return [_Rows(SharedHead(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]
 

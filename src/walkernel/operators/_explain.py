@@ -10,7 +10,7 @@ import numpy as np
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.operators._polynomial import polynomial_terms
-from walkernel.products import parts_of
+from walkernel.products import bytes_of, parts_of
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
@@ -123,4 +123,4 @@ def _bytes(factors: Sequence[FeatureOperator]) -> int:
     """Return the memory of the features; what several have in common counts once."""
     sides = [side for factor in factors for side in (factor.left, factor.right)]
     parts = {id(part): part for side in sides for part in parts_of(side)}
-    return sum(part.data.nbytes + part.indices.nbytes + part.indptr.nbytes for part in parts.values())
+    return sum(bytes_of(part) for part in parts.values())

@@ -29,7 +29,7 @@ from walkernel._checks import thread_count
 from walkernel.convergence import Root
 from walkernel.features import Coefficients, Sampling, modulation_values
 from walkernel.kernels import Kernel
-from walkernel.products import Features, multiply_transposed, parts_of
+from walkernel.products import FeatureBlocks, Features, Matrix, multiply_transposed, parts_of
 from walkernel.walks import over_threads
 
 if TYPE_CHECKING:
@@ -138,7 +138,13 @@ def _carried(features: Features, groups: NDArray[np.float32]) -> NDArray[np.floa
     return np.sum([_part_carried(part, groups) for part in parts_of(features)], axis=0)
 
 
-def _part_carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+def _part_carried(features: Matrix, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+    if isinstance(features, FeatureBlocks):
+        return features.carried(groups, _matrix_carried)
+    return _matrix_carried(features, groups)
+
+
+def _matrix_carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
     from walkernel.walks._projections import multiply_groups
 
     product = np.empty((features.shape[0], groups.shape[1]))

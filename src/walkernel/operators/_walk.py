@@ -24,9 +24,15 @@ from walkernel.operators._error_bars import (
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import Product, Side, standard_errors
-from walkernel.products import Features, multiply, multiply_transposed, rows_of
-
-ENTRIES_AT_ONCE = 2**16
+from walkernel.products import (
+    FeatureBlocks,
+    Features,
+    entry_products,
+    multiply,
+    multiply_transposed,
+    parts_of,
+    rows_of,
+)
 
 
 class FeatureOperator(KernelOperator):
@@ -68,7 +74,7 @@ class FeatureOperator(KernelOperator):
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._turned: FeatureOperator | None = None
-        self._columns: scipy.sparse.csr_array | None = None
+        self._columns: list[FeatureBlocks | scipy.sparse.csr_array] = []
 
     def __repr__(self) -> str:
         n = self.shape[0]
@@ -101,28 +107,29 @@ class FeatureOperator(KernelOperator):
             turned._turned, self._turned = self, turned
         return self._turned
 
-    def _right_columns(self) -> scipy.sparse.csr_array:
-        """Return Φ₂ᵀ by rows, made when first needed."""
-        if self._columns is None:
-            self._columns = self.right.tocsr().T.tocsr()
-        return self._columns
+    def _sparse_rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return rows of Φ₁Φ₂ᵀ; Φ₂ᵀ by rows is made when first needed, but for blocks."""
+        if not self._columns:
+            parts = parts_of(self.right)
+            self._columns = [part if isinstance(part, FeatureBlocks) else part.T.tocsr() for part in parts]
+        rows = rows_of(self.left, positions)
+        first, *others = (
+            part.against(rows) if isinstance(part, FeatureBlocks) else rows @ part for part in self._columns
+        )
+        return sum(others, first).tocsr()
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         block = np.empty((positions.size, self.shape[1]))
         size = max(1, ROWS_AT_ONCE // self.shape[1])
         for first in range(0, positions.size, size):
             part = positions[first : first + size]
-            (rows_of(self.left, part) @ self._right_columns()).toarray(out=block[first : first + size])
+            self._sparse_rows(part).toarray(out=block[first : first + size])
         if self.correction is not None:
             block[np.arange(positions.size), positions] += self.correction[positions]
         return block
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        result = np.empty(rows.size)
-        for first in range(0, rows.size, ENTRIES_AT_ONCE):
-            part = slice(first, first + ENTRIES_AT_ONCE)
-            left, right = rows_of(self.left, rows[part]), rows_of(self.right, columns[part])
-            result[part] = left.multiply(right).sum(axis=1)
+        result = entry_products(self.left, self.right, rows, columns)
         if self.correction is not None:
             same = rows == columns
             result[same] += self.correction[rows[same]]
@@ -196,7 +203,7 @@ class FeatureOperator(KernelOperator):
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        block = rows_of(self.left, positions) @ self._right_columns()
+        block = self._sparse_rows(positions)
         for i, position in enumerate(positions):
             row = slice(block.indptr[i], block.indptr[i + 1])
             columns, scores = block.indices[row].astype(np.int64), block.data[row]
@@ -233,7 +240,7 @@ def debiasing(n_walks: int, group: int, norms: NDArray[np.float64]) -> NDArray[n
 
 
 def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
-    """Drop the columns that no side reaches: (nodes kept, sides); no cost in the number of columns."""
+    """Drop the columns that no side reaches: (nodes kept, in order, sides); no cost in their number."""
     from walkernel.walks._coalesce import number_nodes
 
     reached = np.empty(sum(side.nnz for side in sides), dtype=np.int64)
@@ -241,8 +248,13 @@ def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], lis
     for side in sides:
         columns.append(np.empty_like(side.indices))
         count = number_nodes(side.indices, columns[-1], reached, count)
+    order = np.argsort(reached[:count])
+    rank = np.empty_like(order)
+    rank[order] = np.arange(count)
     kept = [
-        scipy.sparse.csr_array((side.data, own, side.indptr), shape=(side.shape[0], max(1, count)))
+        scipy.sparse.csr_array(
+            (side.data, rank[own].astype(own.dtype), side.indptr), shape=(side.shape[0], max(1, count))
+        )
         for side, own in zip(sides, columns, strict=True)
     ]
-    return reached[:count].copy(), kept
+    return reached[:count][order], kept
