@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._blocks import Block, damaged, digest_of, exclusive, write_block
+from walkernel._block_files import Block, damaged, digest_of, exclusive, write_block
 from walkernel._checks import Described, progress_callback, refuse, thread_count, whole_number
 from walkernel._files import atomic_write, file_path
 from walkernel.features import Modulation, identity, modulation_values
@@ -292,8 +292,8 @@ def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise FileNotFoundError(
-            f"{missing[0]}{more} of {len(paths)} blocks are missing in {folder}. Run the same again: only what "
-            "is missing is made."
+            f"{missing[0]}{more} of {len(paths)} blocks are missing in {folder}. Run the same again: only "
+            "what is missing is made."
         )
     blocks = [Block(path) for path in paths]
     description = _fingerprint(manifest)

@@ -2,7 +2,7 @@
 
 from walkernel.operators._base import EstimatedNeighbors, KernelOperator, Neighbors
 from walkernel.operators._error_bars import Estimate, enough_groups
-from walkernel.operators._estimate import estimate_kernel
+from walkernel.operators._estimate import assemble, estimate_kernel, in_directory, prepare
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._polynomial import polynomial_operator
 from walkernel.operators._products import Product, Side, Walked, standard_errors
@@ -15,9 +15,12 @@ __all__ = [
     "Product",
     "Side",
     "Walked",
+    "assemble",
     "enough_groups",
     "estimate_kernel",
     "exact_kernel",
+    "in_directory",
     "polynomial_operator",
+    "prepare",
     "standard_errors",
 ]

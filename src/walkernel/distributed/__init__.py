@@ -1,0 +1,17 @@
+"""Walks on a Dask cluster: the graph travels once, features stay where they were made, results come back.
+
+The functions take a ``distributed.Client`` and do what those of the same names in ``walkernel`` do, to the
+last bit, for any number of workers and any size of blocks: walks depend on their start nodes alone, and sums
+over blocks follow the tree of ``products``. What they return is a ``KernelOperator`` like any other, so that
+everything that takes one runs on the cluster.
+
+A worker that dies takes its blocks along; Dask makes them again from the graph that other workers have. If
+none has it any more, it is sent again from here, and what was lost is made anew. Each task uses one thread:
+give workers one thread for each core.
+"""
+
+from walkernel.distributed._estimate import estimate_kernel
+from walkernel.distributed._features import ClusterFeatures
+from walkernel.distributed._walks import ClusterWalks, sample_walks
+
+__all__ = ["ClusterFeatures", "ClusterWalks", "estimate_kernel", "sample_walks"]

@@ -1,0 +1,78 @@
+"""Kernels whose features stay on the workers of a cluster."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+from distributed import Client
+
+from walkernel._checks import progress_callback
+from walkernel._random import check_seed
+from walkernel.distributed._features import brought_here, sample_job
+from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.operators import KernelOperator, assemble, in_directory, prepare
+from walkernel.walks import Sampler
+
+
+def estimate_kernel(
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int | None = None,
+    *,
+    client: Client,
+    block_size: int | None = None,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    nodes: Any = None,
+    pair: str = "auto",
+    ensembles: str | None = None,
+    stitches: int | None = None,
+    budget: float | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> KernelOperator:
+    """Estimate a kernel on a cluster: the operator of ``walkernel.estimate_kernel``, to the last bit.
+
+    Products, entries, rows and neighbours are computed where the features are; standard errors walk again in
+    this process.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph. One that was opened from a directory is opened there by the workers too, which must see it
+        under the same path; any other is sent to them once.
+    client : distributed.Client
+        A connection to the cluster.
+    block_size : int, optional
+        Nodes of a block of features; if not given, what makes about 64 MiB, and four blocks for each worker.
+    directory : path, optional
+        Keep the features there, in files that this process writes, in place of the workers' memory.
+    kernel, n_walks, sampler, seed, nodes, pair, ensembles, stitches, budget, progress
+        As in ``walkernel.estimate_kernel``.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> import walkernel as wk, walkernel.distributed
+    >>> graph = wk.load_dataset("karate").graph
+    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    ...     K = wk.distributed.estimate_kernel(graph, wk.Diffusion(), 64, client=client, block_size=10)
+    ...     bool((K @ range(34) == wk.estimate_kernel(graph, wk.Diffusion(), 64) @ range(34)).all())
+    True
+    """
+    owner = "walkernel.distributed.estimate_kernel"
+    asked, plan = prepare(
+        owner, graph, kernel, n_walks,
+        sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
+    )  # fmt: skip
+    cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
+    size = checked_block_size(owner, block_size)
+    if directory is None:
+        source: Any = partial(sample_job, cluster=cluster, block_size=size, progress=report)
+    else:
+        source = in_directory(owner, directory, size, brought_here(cluster), report)
+    return assemble(asked, plan, check_seed(owner, seed), source)

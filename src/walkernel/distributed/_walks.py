@@ -1,0 +1,103 @@
+"""Walks that stay on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from distributed import Client, Future
+
+from walkernel._checks import progress_callback
+from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
+from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
+from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
+from walkernel.features import Modulation, Sampling, Walks, modulation_values
+from walkernel.graph import Graph
+from walkernel.sampling import WalkJob, checked_sampling
+from walkernel.storing import default_block_size
+from walkernel.walks import Sampler, concatenate
+
+
+def sample_walks(
+    graph: Graph,
+    n_walks: int,
+    *,
+    client: Client,
+    block_size: int | None = None,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str = "normalized",
+    transpose: bool = False,
+    progress: Progress | None = None,
+) -> ClusterWalks:
+    """Sample walks on a cluster, where they stay: those of ``walkernel.sample_walks``, to the last bit.
+
+    Parameters
+    ----------
+    client, block_size
+        As in ``estimate_kernel``.
+    graph, n_walks, sampler, seed, stream, nodes, matrix, transpose, progress
+        As in ``walkernel.sample_walks``.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> import walkernel as wk, walkernel.distributed
+    >>> graph = wk.load_dataset("karate").graph
+    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    ...     walks = wk.distributed.sample_walks(graph, 16, client=client, block_size=10)
+    ...     walks.features(wk.Diffusion()).shape, walks.gather().n_steps == walks.n_steps
+    ((34, 34), True)
+    """
+    owner = "walkernel.distributed.sample_walks"
+    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
+    return ClusterWalks(cluster, chosen, checked_block_size(owner, block_size), report)
+
+
+class ClusterWalks:
+    """Walks on the workers of a cluster: what ``sample_walks`` returns.
+
+    Attributes
+    ----------
+    sampling : Sampling
+        Which walks they are.
+    n_steps : int
+        Number of steps walked, and of edges that exact heads followed.
+    """
+
+    def __init__(
+        self, cluster: Cluster, sampling: Sampling, block_size: int | None, progress: Progress | None
+    ) -> None:
+        self.sampling = sampling
+        largest = default_block_size(WalkJob(sampling, np.empty(0), (sampling.stream,)))
+        self._edges = cluster.edges(sampling.ids.size, block_size, largest)
+        self._tasks = Tasks(
+            cluster, [_record_of(cluster, sampling, *place) for place in pairwise(self._edges)]
+        )
+        steps, longest = zip(*gathered(self._tasks, count_steps, self._edges, progress).values(), strict=True)
+        self.n_steps, self._longest = sum(steps), max(longest)
+
+    def features(self, kernel_or_f: Modulation) -> ClusterFeatures:
+        """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
+        own = self.sampling
+        length = self._longest + 1
+        f = modulation_values(own.graph, kernel_or_f, own.sampler, own.matrix, length, own.transpose)
+        calls = [self._tasks.later(weigh_there, b, f / own.n_walks) for b in range(self._edges.size - 1)]
+        return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
+
+    def gather(self) -> Walks:
+        """Bring the walks into this process."""
+        found = gathered(self._tasks, deposits_of, self._edges, None)
+        deposits = concatenate([found[number] for number in range(len(found))])
+        return Walks(**vars(self.sampling), deposits=deposits)
+
+
+def _record_of(cluster: Cluster, sampling: Sampling, first: int, last: int) -> Callable[[], Future]:
+    """Return what submits the walks of a range of start nodes."""
+    own = without_graph(sampling, first, last)
+    return lambda: cluster.submit(record_there, cluster.sent, own)
