@@ -232,7 +232,7 @@ def test_weighted_choice_has_the_right_probabilities():
     for degree in (1, 2, 7, 40):
         weights = rng.lognormal(0, 2, degree)
         words = np.empty(2 * degree, dtype=np.uint64)
-        build_alias(np.array([0, degree]), weights, np.arange(degree, dtype=np.uint64), words)
+        build_alias(np.array([0, degree]), np.arange(degree, dtype=np.int32), weights, words)
         shares = np.zeros(degree)
         for slot in range(degree):
             kept = int(words[2 * slot]) / 2**64
