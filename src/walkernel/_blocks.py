@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ENTRIES_AT_ONCE = 2**20
-COLUMN_ENTRIES_AT_ONCE = 2**23
+COLUMN_ENTRIES_AT_ONCE = 2**22
 """Entries that are sorted by their columns together; each such block is a pass over the whole matrix."""
 
 

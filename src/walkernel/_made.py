@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._files import atomic_write
-from walkernel._stores import MADE, Entry, digest_of_file, open_array, sealed
+from walkernel._stores import MADE, Entry, digest_of_file, digest_of_json, open_array, sealed
 
 Fill = Callable[[NDArray[Any]], object]
 NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -67,8 +67,10 @@ def _find(folder: Path, name: str, dtype: str, size: int) -> NDArray[Any] | None
 
 
 def _read_record(path: Path) -> Entry:
-    fields = json.loads(path.read_bytes())
-    return Entry(**fields)._replace(shape=tuple(fields["shape"]))
+    record = json.loads(path.read_bytes())
+    if record["digest"] != digest_of_json(record):
+        raise ValueError(f"{path} is not what was written")
+    return Entry(**record["array"])._replace(shape=tuple(record["array"]["shape"]))
 
 
 def verify_made(folder: Path) -> list[str]:
@@ -99,8 +101,10 @@ def _make_file(folder: Path, name: str, dtype: Any, size: int, fill: Fill) -> ND
         entry = sealed(part, np.dtype(dtype).str, (size,), digest_of_file(part))
         made = open_array(part, entry)
         os.replace(part, folder / f"{name}.npy")
+        record: dict[str, Any] = {"array": entry._asdict()}
+        record["digest"] = digest_of_json(record)
         with atomic_write(folder / f"{name}.json") as file:
-            file.write(json.dumps(entry._asdict(), indent=1).encode())
+            file.write(json.dumps(record, indent=1).encode())
         return made
     finally:
         part.unlink(missing_ok=True)

@@ -95,7 +95,7 @@ def write_store(
 def write_manifest(folder: Path, about: dict[str, Any], entries: Mapping[str, Entry]) -> None:
     """Write the manifest, with a digest of itself."""
     manifest = {"format": FORMAT, **about, "arrays": {name: e._asdict() for name, e in entries.items()}}
-    manifest["digest"] = _digest_of_json(manifest)
+    manifest["digest"] = digest_of_json(manifest)
     text = json.dumps(manifest, indent=1)
     _write_through(folder / MANIFEST, [text.encode()])
 
@@ -230,7 +230,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, Entry]]:
             f"{path}: expected the format {FORMAT!r}, found {manifest['format']!r}. "
             "It was written by another version, or is damaged; write the store again with this one."
         )
-    if manifest.pop("digest", None) != _digest_of_json(manifest):
+    if manifest.get("digest") != digest_of_json(manifest):
         _damaged(path, "it is not what was written")
     for key, kind in FIELDS.items():
         if type(manifest.get(key)) is not kind:
@@ -293,6 +293,7 @@ def _damaged(path: Path, what: str) -> NoReturn:
     raise ValueError(f"{path} is damaged: {what}. {RESTORE}")
 
 
-def _digest_of_json(manifest: dict[str, Any]) -> str:
+def digest_of_json(manifest: dict[str, Any]) -> str:
+    """Return the digest of all but the digest in a record."""
     text = json.dumps({key: manifest[key] for key in manifest if key != "digest"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -80,7 +80,7 @@ def run(task, small, large, allowed):
 @pytest.mark.parametrize(
     ("kind", "n_nodes", "reach", "allowed"),
     [({}, 400_000, 360, 2**28), ({"weighted": True}, 200_000, 80, 2**27),
-     ({"weighted": True, "directed": True}, 200_000, 160, 2**28)],
+     ({"weighted": True, "directed": True}, 200_000, 160, 3 * 2**26)],
     ids=["unweighted", "weighted", "directed"],
 )  # fmt: skip
 def test_walks_and_queries_in_little_memory(tmp_path, kind, n_nodes, reach, allowed):
@@ -94,10 +94,9 @@ def test_walks_and_queries_in_little_memory(tmp_path, kind, n_nodes, reach, allo
     mapped = run("map", tmp_path / "small", tmp_path / "large", allowed)
     assert mapped.returncode == 0, mapped.stderr
     loads, features, diagonal = map(float.fromhex, mapped.stdout.split())
-    assert loads > 0
-    assert np.isfinite(features)
-    assert 0 < diagonal < 500
+    assert loads > 3000 * 8
+    assert abs(features / 3000 - 1) < 1e-3  # (nearly) regular: Φ's rows sum to Σ f = 1
+    assert abs(diagonal / 500 - np.exp(-0.5)) < 1e-3  # hardly a walk comes back: K_ii = α₀ + O(1 / degree)
     loaded = run("load", tmp_path / "small", tmp_path / "large", allowed)
     assert loaded.returncode == 1
     assert "MemoryError" in loaded.stderr
-    assert (tmp_path / "large").is_dir()
