@@ -74,7 +74,7 @@ def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
     from walkernel.io import is_readable, load_graph
 
     path = Path(name)
-    if is_readable(name) or path.is_file() or is_store(path) or (os.sep in name and path.is_dir()):
+    if is_readable(name) or path.is_file() or is_store(path) or os.sep in name:
         return load_graph(name, directed=directed, relabel=relabel)
     if directed is not None or relabel:
         raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is none.")
