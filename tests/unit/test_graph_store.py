@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -319,3 +320,4 @@ def test_manifest_says_what_there_is(stored):
         array, found = np.load(stored / f"{name}.npy", allow_pickle=False), (stored / f"{name}.npy").stat()
         assert (array.dtype.str, list(array.shape)) == (entry["dtype"], entry["shape"])
         assert (found.st_size, found.st_mtime_ns) == (entry["size"], entry["mtime_ns"])
+        assert found.st_mtime < time.time() - 5  # a change within the same tick of the clock shows

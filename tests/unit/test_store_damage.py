@@ -255,7 +255,7 @@ class TestMadeArrays:
             verify_made(stored)
 
     def test_of_another_graph(self, stored, expected, tmp_path):
-        other = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "longer")], weights=[9.0, 2.0, 3.0])
+        other = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "longer")], weights=[9.0, 2.0, -3.0])
         old = wk.load_graph(stored)
         other.save(stored)
         found = wk.sample_walks(old, 16).deposits  # writes its table into the folder of another graph
