@@ -1,6 +1,7 @@
 """Graphs that are larger than the memory a process may have: walked on where they are mapped, not loaded."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,26 +78,33 @@ def run(task, small, large, allowed):
     )
 
 
+@pytest.fixture
+def room(tmp_path):
+    """A folder for up to 3 GiB that are not kept when the test is over."""
+    yield tmp_path
+    shutil.rmtree(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("kind", "n_nodes", "reach", "allowed"),
     [({}, 400_000, 360, 2**28), ({"weighted": True}, 200_000, 80, 2**27),
      ({"weighted": True, "directed": True}, 200_000, 160, 3 * 2**26)],
     ids=["unweighted", "weighted", "directed"],
 )  # fmt: skip
-def test_walks_and_queries_in_little_memory(tmp_path, kind, n_nodes, reach, allowed):
-    (tmp_path / "drafts").mkdir()
-    circulant(tmp_path / "drafts", 1000, 5, **kind).save(tmp_path / "small")
-    graph = circulant(tmp_path / "drafts", n_nodes, reach, **kind)
-    graph.save(tmp_path / "large")
-    for draft in (tmp_path / "drafts").iterdir():
+def test_walks_and_queries_in_little_memory(room, kind, n_nodes, reach, allowed):
+    (room / "drafts").mkdir()
+    circulant(room / "drafts", 1000, 5, **kind).save(room / "small")
+    graph = circulant(room / "drafts", n_nodes, reach, **kind)
+    graph.save(room / "large")
+    for draft in (room / "drafts").iterdir():
         draft.unlink()
-    assert sum(file.stat().st_size for file in (tmp_path / "large").iterdir()) > 1.5 * allowed
-    mapped = run("map", tmp_path / "small", tmp_path / "large", allowed)
+    assert sum(file.stat().st_size for file in (room / "large").iterdir()) > 1.5 * allowed
+    mapped = run("map", room / "small", room / "large", allowed)
     assert mapped.returncode == 0, mapped.stderr
     loads, features, diagonal = map(float.fromhex, mapped.stdout.split())
     assert loads > 3000 * 8
     assert abs(features / 3000 - 1) < 1e-3  # (nearly) regular: Φ's rows sum to Σ f = 1
     assert abs(diagonal / 500 - np.exp(-0.5)) < 1e-3  # hardly a walk comes back: K_ii = α₀ + O(1 / degree)
-    loaded = run("load", tmp_path / "small", tmp_path / "large", allowed)
+    loaded = run("load", room / "small", room / "large", allowed)
     assert loaded.returncode == 1
     assert "MemoryError" in loaded.stderr
