@@ -214,6 +214,12 @@ def to_arrays(matrix: scipy.sparse.csr_array) -> Arrays:
     return freeze(arrays)
 
 
+def check_not_empty(owner: str, n_nodes: int, remedy: str = "") -> None:
+    """Refuse a graph without nodes."""
+    if n_nodes < 1:
+        refuse(owner, "the graph", "of at least one node", Described("none"), remedy)
+
+
 def freeze(arrays: Arrays) -> Arrays:
     """Make the arrays read-only."""
     for array in arrays:

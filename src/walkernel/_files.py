@@ -64,6 +64,20 @@ def file_path(owner: str, path: object, suffix: str | None = None) -> Path:
     return result
 
 
+def goes_to_folder(owner: str, path: object) -> bool:
+    """Tell whether a graph is written to a folder (True) or to an archive, or refuse the path."""
+    target = file_path(owner, path)
+    ends = tuple(filter(None, (os.sep, os.altsep)))
+    if os.fsdecode(path).endswith(ends):  # type: ignore[arg-type]
+        return True
+    if target.suffix.lower() == ".npz":
+        return False
+    if target.suffix and not target.is_dir():
+        rule = "a file name that ends in .npz, or a folder: a name without a suffix, or with a separator last"
+        refuse(owner, "path", rule, str(target), "No other format is written.")
+    return True
+
+
 def write_graph(
     owner: str, path: str | os.PathLike[str], arrays: Arrays, directed: bool, labels: Labels | None
 ) -> None:

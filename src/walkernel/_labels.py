@@ -16,7 +16,7 @@ from walkernel._checks import Described, is_hashable, refuse, shown
 
 
 class Labels:
-    """Distinct hashables in the order of their ids; integers may be given, and are kept, as an array."""
+    """Distinct hashables in the order of their ids; integers and text may be given, and kept, as an array."""
 
     def __init__(self, values: Sequence[Hashable] | NDArray[np.int64]) -> None:
         self._given = values
@@ -50,6 +50,7 @@ class Labels:
             isinstance(labels, np.ndarray)
             and labels.dtype.kind == "i"
             and isinstance(self._given, np.ndarray)
+            and self._given.dtype.kind == "i"
         ):
             values, order = self._sorted
             position = np.minimum(np.searchsorted(values, labels), values.size - 1)

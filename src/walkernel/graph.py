@@ -14,9 +14,9 @@ and L always means I − M. Rows of nodes without edges are zero in the first tw
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from walkernel._assembly import (
     Arrays,
     assemble_edges,
     check_ids,
+    check_not_empty,
     freeze,
     read_ends,
     read_matrix,
@@ -34,13 +35,15 @@ from walkernel._assembly import (
     read_pyg,
     read_weights,
 )
-from walkernel._checks import MATRICES, Described, flag, one_of, refuse, whole_number
-from walkernel._files import write_graph
+from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
+from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
+from walkernel._exports import networkx_graph, scipy_matrix
+from walkernel._files import goes_to_folder, plain_labels, write_graph
 from walkernel._labels import Labels, fill_objects, find_ids
+from walkernel._stores import Stored, open_store, write_store
 
 T = TypeVar("T")
 
-ROWS_AT_ONCE = 2**18
 MOST_NODES = 2**48
 """Ids have 48 bits in the counter of the random numbers."""
 
@@ -75,11 +78,14 @@ class Graph:
     array([3, 0])
     """
 
-    def __init__(self, arrays: Arrays, directed: bool, labels: Labels | None = None) -> None:
+    def __init__(
+        self, arrays: Arrays, directed: bool, labels: Labels | None = None, stored: Stored | None = None
+    ) -> None:
         self.indptr, self.indices, self.weights = freeze(arrays)
         self.directed = directed
         self._labels = labels
-        self._derived: dict[Hashable, Any] = {}
+        self._stored = stored
+        self._derived: dict[Hashable, Any] = {} if stored is None else dict(stored.facts)
 
     # constructors ---------------------------------------------------------------------------------
 
@@ -122,7 +128,7 @@ class Graph:
             refuse(owner, "n_nodes", "None for a graph with labels", n_nodes, remedy)
         else:
             size = len(labels)
-        _check_not_empty(owner, size, "Pass n_nodes= or edges.")
+        check_not_empty(owner, size, "Pass n_nodes= or edges.")
         return cls(assemble_edges(owner, ends, values, size, directed), directed, labels)
 
     @classmethod
@@ -140,7 +146,7 @@ class Graph:
         if directed is not None:
             flag(owner, "directed", directed)
         arrays, is_directed = read_matrix(owner, A, directed)
-        _check_not_empty(owner, len(arrays.indptr) - 1)
+        check_not_empty(owner, len(arrays.indptr) - 1)
         return cls(arrays, is_directed)
 
     @classmethod
@@ -156,7 +162,7 @@ class Graph:
         """
         owner = "Graph.from_networkx"
         nodes, ends, values = read_networkx(owner, G, weight)
-        _check_not_empty(owner, len(nodes))
+        check_not_empty(owner, len(nodes))
         arrays = assemble_edges(owner, ends, values, len(nodes), G.is_directed())
         plain = all(isinstance(node, int) and node == i for i, node in enumerate(nodes))
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
@@ -175,7 +181,7 @@ class Graph:
         """
         owner = "Graph.from_pyg"
         ends, values, size = read_pyg(owner, data)
-        _check_not_empty(owner, size)
+        check_not_empty(owner, size)
         arrays = assemble_edges(owner, ends, values, size, directed=True, warn=False)
         return cls.from_scipy(Graph(arrays, True).to_scipy(), directed=directed)
 
@@ -196,15 +202,12 @@ class Graph:
     @property
     def n_self_loops(self) -> int:
         """Number of self-loops."""
-        return self.derived("n_self_loops", self._count_self_loops)
+        return self.derived("n_self_loops", lambda: count_self_loops(self.indptr, self.indices))
 
-    def _count_self_loops(self) -> int:
-        total = 0
-        for first in range(0, self.n_nodes, ROWS_AT_ONCE):
-            part = self.indptr[first : first + ROWS_AT_ONCE + 1]
-            rows = np.repeat(np.arange(first, first + part.size - 1), np.diff(part))
-            total += int(np.sum(self.indices[part[0] : part[-1]] == rows))
-        return total
+    @property
+    def store(self) -> Path | None:
+        """The folder that the graph is mapped from, or None for a graph in memory."""
+        return None if self._stored is None else self._stored.folder
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -260,21 +263,15 @@ class Graph:
 
     def out_degrees(self) -> NDArray[np.float64]:
         """Return d_out(i) = Σ_j |a_ij|, shape (n_nodes,)."""
-        return self.derived("out_degrees", self._row_sums)
+        return self.derived("out_degrees", lambda: row_sums(self.indptr, self.weights))
 
     def in_degrees(self) -> NDArray[np.float64]:
         """Return d_in(j) = Σ_i |a_ij|, shape (n_nodes,)."""
-        return self.out_degrees() if not self.directed else self.reversed().out_degrees()
-
-    def _row_sums(self) -> NDArray[np.float64]:
-        if self.weights is None:
-            return np.diff(self.indptr).astype(np.float64)
-        entries = (np.abs(self.weights), self.indices, self.indptr)
-        return np.asarray(scipy.sparse.csr_array(entries, shape=self._shape).sum(axis=1))
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return (self.n_nodes, self.n_nodes)
+        if not self.directed:
+            return self.out_degrees()
+        if self._stored is None:
+            return self.reversed().out_degrees()
+        return self.derived("in_degrees", lambda: column_sums(self.indices, self.weights, self.n_nodes))
 
     def reversed(self) -> Graph:
         """Return the graph with every edge turned round; an undirected graph is its own reverse."""
@@ -312,62 +309,61 @@ class Graph:
             Which M; see the module's text for their definitions.
         """
         one_of("Graph.to_scipy", "matrix", matrix, MATRICES)
-        values = np.ones(self.indices.size) if self.weights is None else self.weights
-        if matrix == "normalized":
-            rows = inverse_root(self.out_degrees())
-            values = values * rows[self.row_indices()] * inverse_root(self.in_degrees())[self.indices]
-        elif matrix == "adjacency":
-            values = values.copy()
-        index_type = np.int32 if self.indices.size <= np.iinfo(np.int32).max else np.int64
-        structure = (self.indices.astype(index_type), self.indptr.astype(index_type))
-        result = scipy.sparse.csr_array((values, *structure), shape=self._shape)
-        if matrix == "combinatorial":
-            largest = self.out_degrees().max() or 1.0
-            diagonal = scipy.sparse.diags_array(1.0 - self.out_degrees() / largest)
-            result = (result / largest + diagonal).tocsr()
-            result.sort_indices()
-        return result
+        return scipy_matrix(self, matrix)
 
     def to_networkx(self) -> Any:
         """Return a NetworkX Graph or DiGraph on the same node names, weights as attribute "weight"."""
-        import networkx
-
-        G = networkx.DiGraph() if self.directed else networkx.Graph()
-        names = range(self.n_nodes) if self._labels is None else self._labels.values
-        G.add_nodes_from(names)
-        rows, columns = self.row_indices().tolist(), self.indices.tolist()
-        if self.weights is None:
-            G.add_edges_from((names[i], names[j]) for i, j in zip(rows, columns, strict=True))
-        else:
-            triples = zip(rows, columns, self.weights.tolist(), strict=True)
-            G.add_weighted_edges_from((names[i], names[j], w) for i, j, w in triples)
-        return G
+        return networkx_graph(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a ``.npz`` file that ``load_graph`` reads; labels must be text or integers.
+        """Write the graph to a ``.npz`` file or to a folder that ``load_graph`` opens, whole or not at all.
 
-        The file appears only when it is complete, and holds plain arrays: no pickle.
+        A path that ends in ``.npz`` is an archive. One without a suffix, or with a separator at its end, is a
+        folder of plain arrays (a *store*): ``load_graph`` maps it into memory in milliseconds, whatever its
+        size, and walks and queries of a few nodes read only the pages that they touch, so that the graph may
+        be larger than the memory. The first walks on a graph with weights add a file of 16 bytes an entry.
+
+        Files hold plain arrays, no pickle; labels must be text or integers. An existing store is replaced as
+        a whole; other folders that are not empty are refused.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Examples
+        --------
+        >>> import tempfile, walkernel as wk
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> wk.load_dataset("karate").graph.save(folder.name + "/karate")
+        >>> graph = wk.load_graph(folder.name + "/karate")
+        >>> graph, graph.store.name
+        (Graph(n_nodes=34, n_edges=78, undirected, unweighted), 'karate')
+        >>> folder.cleanup()
         """
-        write_graph("Graph.save", path, *self.__getstate__())
+        owner = "Graph.save"
+        if not goes_to_folder(owner, path):
+            write_graph(owner, path, *self._parts())
+            return
+        names = None if self._labels is None else plain_labels(owner, self._labels.values)
+        about: dict[str, Any] = {"n_nodes": self.n_nodes, "directed": bool(self.directed)}
+        about |= {"n_self_loops": self.n_self_loops, "fingerprint": self.fingerprint}
+        write_store(owner, path, {**self._parts()[0]._asdict(), "node_labels": names}, about)
 
     @property
     def fingerprint(self) -> str:
         """A digest of the matrix, to tell whether stored walks belong to this graph."""
-        return self.derived("fingerprint", self._digest)
-
-    def _digest(self) -> str:
-        digest = hashlib.blake2b(str((self.n_nodes, self.directed)).encode(), digest_size=16)
-        for array in (self.indptr, self.indices, self.weights):
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-        return digest.hexdigest()
+        title = str((self.n_nodes, self.directed))
+        return self.derived("fingerprint", lambda: digest_arrays(title, *self._parts()[0]))
 
     # protocols ------------------------------------------------------------------------------------
 
-    def __getstate__(self) -> tuple[Arrays, bool, Labels | None]:
+    def _parts(self) -> tuple[Arrays, bool, Labels | None]:
         return Arrays(self.indptr, self.indices, self.weights), self.directed, self._labels
 
-    def __setstate__(self, state: tuple[Arrays, bool, Labels | None]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._stored is None:
+            return Graph, self._parts()
+        return open_graph, (str(self.store), self.fingerprint, self._stored.names)
 
     def __setattr__(self, name: str, value: object) -> None:
         if "_derived" in self.__dict__:
@@ -387,11 +383,15 @@ class Graph:
         return self
 
 
-def inverse_root(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return d^-½, zero where d is zero."""
-    return np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
-
-
-def _check_not_empty(owner: str, n_nodes: int, remedy: str = "") -> None:
-    if n_nodes < 1:
-        refuse(owner, "the graph", "of at least one node", Described("none"), remedy)
+def open_graph(path: str | os.PathLike[str], fingerprint: str | None = None, names: str = "") -> Graph:
+    """Open a graph store, and refuse it if another graph is expected, by its fingerprint and its names."""
+    stored = open_store(path)
+    if fingerprint is not None and (stored.facts["fingerprint"], stored.names) != (fingerprint, names):
+        raise ValueError(
+            f"The graph store {stored.folder} is not the one that was sent: it has been replaced, or another "
+            "one has that path on this machine. Send the graph again, or copy its store to this path."
+        )
+    arrays = stored.arrays
+    labels = Labels(arrays["node_labels"]) if "node_labels" in arrays else None
+    csr = Arrays(arrays["indptr"], arrays["indices"], arrays.get("weights"))
+    return Graph(csr, stored.directed, labels, stored)

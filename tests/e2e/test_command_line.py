@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shlex
 import sys
@@ -32,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "friends.csv").write_text(FRIENDS)
     (tmp_path / "numbered.csv").write_text("10,-20\n-20,30\n30,10\n30,40\n")
     (tmp_path / "values.csv").write_text("node,value\n0,1.5\n33,-1\n1,0.5\n0,1.25\n")
+    wk.load_graph("friends.csv").save("roads")
     return tmp_path
 
 
@@ -303,6 +305,47 @@ class TestAbout:
         assert (found["threads"], found["cache_folder"], found["cache_bytes"]) == (3, str(tmp_path), 1000)
         assert found["gpu"] in (True, False)
         assert str(tmp_path) in succeed("info")
+
+
+class TestFolders:
+    """Graphs in folders, wherever a graph's file is taken."""
+
+    def test_info_compares_every_byte(self, tmp_path):
+        graph = wk.Graph.from_edges([("Ada", "Ben"), ("Ben", "Cem")], weights=[2.0, 0.5])
+        graph.save(tmp_path / "store")
+        wk.sample_walks(wk.load_graph(tmp_path / "store"), 2)
+        found = json.loads(succeed("info", tmp_path / "store", "--json"))
+        assert (found["nodes"], found["edges"], found["weighted"], found["labelled"]) == (3, 2, True, True)
+        assert found["fingerprint"] == graph.fingerprint
+        assert sorted(found["verified"]) == sorted(os.listdir(tmp_path / "store"))
+        assert found["bytes"] == sum(path.stat().st_size for path in (tmp_path / "store").iterdir())
+        assert "indices.npy" in succeed("info", f"{tmp_path}/store/")
+        for name in sorted(found["verified"], reverse=True):
+            path = tmp_path / "store" / name
+            data, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+            path.write_bytes(data[:-10] + bytes([data[-10] ^ 1]) + data[-9:])
+            os.utime(path, ns=times)
+            result = call("info", tmp_path / "store")
+            assert result.exit_code == 1
+            assert f"{Path(name).stem}" in result.stderr.replace("\n", "")
+            path.write_bytes(data)
+            os.utime(path, ns=times)
+        succeed("info", tmp_path / "store")
+
+    def test_info_of_other_graphs(self):
+        found = json.loads(succeed("info", "karate", "--json"))
+        assert (found["nodes"], found["edges"], found["verified"]) == (34, 78, None)
+
+    def test_commands_take_folders(self, tmp_path, monkeypatch):
+        wk.load_dataset("karate").graph.save(tmp_path / "club")
+        assert succeed("kernel", tmp_path / "club", "--row", "0") == succeed("kernel", "karate", "--row", "0")
+        monkeypatch.chdir(tmp_path)
+        assert succeed("kernel", "club", "--row", "0") == succeed("kernel", "karate", "--row", "0")
+        (tmp_path / "karate").mkdir()  # no store: the data set has the name
+        succeed("kernel", "karate", "--row", "0")
+        result = call("kernel", tmp_path, "--row", "0")
+        assert (result.exit_code, "is no graph store" in result.stderr.replace("\n", " ")) == (1, True)
+        assert "There is no graph store" in call("info", tmp_path / "nothing").stderr
 
 
 def test_debug_lets_failures_through(folder, monkeypatch):

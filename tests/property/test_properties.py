@@ -1,11 +1,17 @@
 """Properties that hold for every graph, kernel and f."""
 
+import tempfile
+from pathlib import Path
+from unittest import mock
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import walkernel as wk
+from walkernel import _blocks
 from walkernel.kernels import convolve, deconvolve
 
 settings.register_profile("ours", deadline=None, max_examples=60, derandomize=True, database=None)
@@ -107,3 +113,28 @@ def test_labels_change_nothing(graph):
     labelled = wk.Graph.from_edges(pairs, weights=values, directed=graph.directed)
     kept = [label[1] for label in labelled.labels]
     assert np.array_equal(labelled.to_scipy().toarray(), graph.to_scipy().toarray()[np.ix_(kept, kept)])
+
+
+@given(small_graphs(), st.integers(1, 5), st.integers(0, 2**64 - 1))
+def test_a_stored_graph_is_the_same_in_every_bit(graph, entries, seed):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(_blocks, "ENTRIES_AT_ONCE", entries):
+        graph.save(f"{folder}/store")
+        back = wk.load_graph(f"{folder}/store")
+        assert (back.fingerprint, repr(back)) == (graph.fingerprint, repr(graph))
+        assert np.array_equal(back.in_degrees(), graph.in_degrees())
+        here, there = (wk.sample_walks(g, 3, seed=seed).deposits for g in (graph, back))
+        assert np.array_equal(here.nodes, there.nodes)
+        assert np.array_equal(here.loads, there.loads)
+
+
+@given(small_graphs(), st.data())
+def test_no_changed_byte_of_a_store_goes_unseen(graph, data):
+    with tempfile.TemporaryDirectory() as folder:
+        graph.save(f"{folder}/store")
+        path = data.draw(st.sampled_from(sorted(Path(folder, "store").glob("*.npy"))))
+        content = bytearray(path.read_bytes())
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path.name} is damaged"):
+            wk.load_graph(f"{folder}/store")

@@ -232,7 +232,7 @@ def test_weighted_choice_has_the_right_probabilities():
     for degree in (1, 2, 7, 40):
         weights = rng.lognormal(0, 2, degree)
         words = np.empty(2 * degree, dtype=np.uint64)
-        build_alias(np.array([0, degree]), weights, np.arange(degree, dtype=np.uint64), words)
+        build_alias(np.array([0, degree]), np.arange(degree, dtype=np.int32), weights, words)
         shares = np.zeros(degree)
         for slot in range(degree):
             kept = int(words[2 * slot]) / 2**64
@@ -348,3 +348,15 @@ def test_rows_may_repeat_and_be_none():
     whole = walks.features(wk.Diffusion()).toarray()
     assert np.array_equal(walks.features(wk.Diffusion(), rows=[3, 0, 3]).toarray(), whole[[3, 0, 3]])
     assert walks.features(wk.Diffusion(), rows=[]).shape == (0, 34)
+
+
+@pytest.mark.parametrize("matrix", ["normalized", "adjacency"])
+def test_walks_end_where_no_edge_leaves(matrix):
+    """All factors of steps are one on a directed path, and yet walks cannot go on from its end."""
+    path = wk.Graph.from_edges([(0, 1), (1, 2)], directed=True)
+    sampler = wk.IndependentWalks(0.01)
+    walks = wk.sample_walks(path, 64, sampler=sampler, matrix=matrix)
+    assert np.diff(walks.deposits.indptr).max() <= 3 * 64
+    M = path.to_scipy(matrix).toarray()
+    expected = np.eye(3) + M + M @ M
+    assert np.allclose(walks.features(np.ones(3)).toarray() != 0, expected != 0)

@@ -106,7 +106,7 @@ class TestSave:
         assert os.listdir(tmp_path) == []
 
     def test_other_suffix_is_refused(self, tmp_path):
-        with pytest.raises(ValueError, match=r"ends in \.npz, got .*graph\.csv"):
+        with pytest.raises(ValueError, match=r"ends in \.npz, or a folder: .*, got .*graph\.csv"):
             PATH.save(tmp_path / "graph.csv")
         with pytest.raises(TypeError, match=r"Graph\.save: path must be a path, got 3"):
             PATH.save(3)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from walkernel import __version__
 from walkernel.cli._app import app
-from walkernel.cli._inputs import Json
+from walkernel.cli._inputs import Json, read_graph
 from walkernel.cli._results import show_json, show_table
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "gpytorch", "triton")
@@ -38,12 +40,18 @@ def datasets(json: Json = False) -> None:
 
 
 @app.command()
-def info(json: Json = False) -> None:
-    """Tell versions, threads, whether there is a GPU, and the folders of data.
+def info(
+    graph: Annotated[
+        str | None, typer.Argument(metavar="GRAPH", help="A graph's folder, file or data set's name.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell of this installation, or of a graph: of one in a folder, every byte is compared with its checksum.
 
     Example: walkernel info --json
+    Example: walkernel info roads/
     """
-    about = _about()
+    about = _about() if graph is None else _about_graph(graph)
     if json:
         show_json(about)
     else:
@@ -70,6 +78,26 @@ def _about() -> dict[str, Any]:
     }
 
 
+def _about_graph(name: str) -> dict[str, Any]:
+    from walkernel._made import verify_made
+    from walkernel._stores import verify_store
+
+    graph = read_graph(name, None, False)
+    files = [] if graph.store is None else verify_store(graph.store) + verify_made(graph.store)
+    return {
+        "nodes": graph.n_nodes,
+        "edges": graph.n_edges,
+        "self_loops": graph.n_self_loops,
+        "directed": graph.directed,
+        "weighted": graph.weights is not None,
+        "labelled": graph.labels is not None,
+        "fingerprint": graph.fingerprint,
+        "store": None if graph.store is None else str(graph.store),
+        "bytes": None if graph.store is None else sum((graph.store / file).stat().st_size for file in files),
+        "verified": files or None,
+    }
+
+
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -89,4 +117,6 @@ def _has_gpu() -> bool:
 def _words(value: object) -> str:
     if value is None:
         return "none"
+    if isinstance(value, list):
+        return ", ".join(value)
     return str(value) if not isinstance(value, bool) else "yes" if value else "no"

@@ -27,7 +27,8 @@ def _in_a_folder(path: Path | None) -> Path | None:
 GraphName = Annotated[
     str,
     typer.Argument(
-        metavar="GRAPH", help="A graph's file (edge list, .mtx, .graphml, .npz, mesh …) or a data set's name."
+        metavar="GRAPH",
+        help="A graph's file (edge list, .mtx, .graphml, .npz, mesh …), its folder, or a data set's name.",
     ),
 ]
 Directed = Annotated[
@@ -67,11 +68,13 @@ OptionalOut = Annotated[
 
 
 def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
-    """Return the graph of a file or of a data set."""
+    """Return the graph of a file, of a folder or of a data set."""
+    from walkernel._stores import is_store
     from walkernel.datasets import load_dataset
     from walkernel.io import is_readable, load_graph
 
-    if is_readable(name) or Path(name).is_file():
+    path = Path(name)
+    if is_readable(name) or path.is_file() or is_store(path) or os.sep in name:
         return load_graph(name, directed=directed, relabel=relabel)
     if directed is not None or relabel:
         raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is none.")

@@ -10,7 +10,8 @@ import scipy.io
 
 from walkernel._checks import flag, refuse
 from walkernel._files import existing_file, file_path
-from walkernel.graph import Graph
+from walkernel._stores import MANIFEST
+from walkernel.graph import Graph, open_graph
 from walkernel.io._archives import read_archive
 from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary, optional
 from walkernel.io._edge_lists import read_edge_list
@@ -36,9 +37,10 @@ def is_readable(name: str) -> bool:
 
 
 def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
-    r"""Read a graph from a file; its suffix, in small or capital letters, tells the format.
+    r"""Read a graph from a file, or open a folder; a file's suffix, in any case, tells its format.
 
     =====================================  =========================================================
+    a folder                               ``Graph.save``: mapped into memory, not read
     ``.npz``                               ``Graph.save``, ``scipy.sparse.save_npz``, or arrays
                                            ``edges`` (m, 2) and ``n``
     ``.csv`` ``.tsv`` ``.txt`` ``.edges``  edge lists: two columns of nodes, and weights if there is a
@@ -50,6 +52,12 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
     =====================================  =========================================================
 
     Text formats may be compressed, with ``.gz`` after their suffix. No pickle is ever loaded.
+
+    A folder opens in milliseconds, and the graph may be larger than the memory: ``sample_walks``,
+    ``sample_features`` and ``estimate_kernel(nodes=…)`` on the normalized matrix hold nothing of the size of
+    its edges (against the edges of a directed graph they do; ``pair="lazy"`` goes along them only). Files
+    that were changed or copied since they were written are compared with their checksums, and a damaged one
+    is named; ``walkernel info FOLDER`` compares all. Pickling such a graph sends its path, not its arrays.
 
     Parameters
     ----------
@@ -86,18 +94,27 @@ def read_file(
     if directed is not None:
         flag(owner, "directed", directed)
     file = file_path(owner, path)
-    if not is_readable(file.name):
-        refuse(owner, "path", "a file name that ends in one of " + " ".join(known_suffixes()), str(file))
-    existing_file(file)
-    suffix = bare_suffix(file)
+    stored = _is_folder(file)
+    if not (stored or is_readable(file.name)):
+        rule = "a folder written by Graph.save, or a file name that ends in one of "
+        refuse(owner, "path", rule + " ".join(known_suffixes()), str(file))
+    suffix = "" if stored else bare_suffix(existing_file(file))
     if suffix in EDGE_LISTS:
         return read_edge_list(file, bool(directed), relabel)
     if relabel:
-        refuse(owner, "relabel", f"False for {suffix} files", relabel, "Only edge lists are relabelled.")
-    contents = _read_by_suffix(file, suffix, directed)
+        kind = "folders" if stored else f"{suffix} files"
+        refuse(owner, "relabel", f"False for {kind}", relabel, "Only edge lists are relabelled.")
+    contents = Contents(open_graph(file), {}) if stored else _read_by_suffix(file, suffix, directed)
     if directed is not None and contents.graph.directed != directed:
         refuse(owner, "directed", f"{not directed} or None, as {file} says", directed)
     return contents
+
+
+def _is_folder(path: Path) -> bool:
+    """Tell whether a path is that of a graph store; a name without a suffix is that of a folder."""
+    if (path / MANIFEST).exists() or not (path.suffix or path.is_file()):
+        return True
+    return path.is_dir() and not is_readable(path.name)
 
 
 def _read_by_suffix(file: Path, suffix: str, directed: bool | None) -> Contents:

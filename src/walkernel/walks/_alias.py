@@ -6,23 +6,26 @@ Measured against a binary search of cumulative weights, in the same loop on rand
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks.compiling import compiled
 
-HALF = np.uint64(32)
+HALF, LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+NEGATIVE = np.uint64(1 << 31)
 ALWAYS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @compiled
 def build_alias(
     indptr: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    marks: NDArray[np.uint64],
+    indices: NDArray[Any],
+    weights: NDArray[np.float64],  # of either sign
     words: NDArray[np.uint64],  # (2 · entries,), filled
 ) -> None:
-    """Fill the alias words of every row (Vose's algorithm, entries in order)."""
+    """Fill the alias words of every row (Vose's algorithm, entries in order); bit 31 marks a negative one."""
     most = 0
     for row in range(indptr.size - 1):
         most = max(most, indptr[row + 1] - indptr[row])
@@ -32,12 +35,15 @@ def build_alias(
         begin, degree = indptr[row], indptr[row + 1] - indptr[row]
         total = 0.0
         for i in range(degree):
-            total += weights[begin + i]
+            total += abs(weights[begin + i])
         n_small = n_large = 0
         for i in range(degree):
-            share[i] = weights[begin + i] / total * degree
+            share[i] = abs(weights[begin + i]) / total * degree
             words[2 * (begin + i)] = ALWAYS
-            words[2 * (begin + i) + 1] = marks[begin + i] | (marks[begin + i] << HALF)
+            mark = np.uint64(indices[begin + i])
+            if weights[begin + i] < 0:
+                mark |= NEGATIVE
+            words[2 * (begin + i) + 1] = mark | (mark << HALF)
             if share[i] < 1.0:
                 small[n_small] = i
                 n_small += 1
@@ -48,7 +54,8 @@ def build_alias(
             n_small -= 1
             poor, rich = small[n_small], large[n_large - 1]
             words[2 * (begin + poor)] = np.uint64(share[poor] * 18446744073709551616.0)
-            words[2 * (begin + poor) + 1] = marks[begin + poor] | (marks[begin + rich] << HALF)
+            own, other = words[2 * (begin + poor) + 1] & LOW, words[2 * (begin + rich) + 1] & LOW
+            words[2 * (begin + poor) + 1] = own | (other << HALF)
             share[rich] -= 1.0 - share[poor]
             if share[rich] < 1.0:
                 n_large -= 1

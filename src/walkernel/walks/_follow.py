@@ -60,7 +60,7 @@ def follow(node: int, load: float, chance: float, hops: Hops, length: int, tag: 
             n += 1
         place = begin + np.int64(slots[slot] - tag)
         value = hops.values[e] if hops.values.size else 1.0
-        weight = hops.weights[e] if hops.weights.size else 1.0
+        weight = abs(hops.weights[e]) if hops.weights.size else 1.0
         room.loads[place] += load * value
         room.chances[place] += chance * weight
     return n

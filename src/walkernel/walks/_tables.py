@@ -17,11 +17,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._chunks import any_entry, row_sums
 from walkernel._checks import refuse
-from walkernel.graph import Graph, inverse_root
+from walkernel._exports import inverse_root
+from walkernel._made import made_array
+from walkernel.graph import Graph
 
 NO_FLOATS = np.empty(0)
 NO_WORDS = np.empty(0, dtype=np.uint64)
+NO_WORDS.flags.writeable = False  # as all words are: loops are compiled once for each kind of array
+ALIAS_FORMAT = "walkernel alias 1"
 DEGREE_BITS = 28
 MOST_WEIGHTED_NODES = 2**31
 
@@ -53,7 +58,7 @@ class WalkTable(NamedTuple):
 class Hops(NamedTuple):
     """One hop along every edge e = (u, v) of M / scale.
 
-    M_uv / scale = leave[u] · values[e] · enter[v] and P_uv = weights[e] / totals[u]; empty arrays stand for
+    M_uv / scale = leave[u] · values[e] · enter[v] and P_uv = |weights[e]| / totals[u]; empty arrays stand for
     ones.
     """
 
@@ -67,7 +72,11 @@ class Hops(NamedTuple):
 
 
 class StepLaw(NamedTuple):
-    """M and P on one pattern: M_uv = leave[u] · values[e] · enter[v], P ∝ weights (None: uniform)."""
+    """M and P on one pattern: M_uv = leave[u] · values[e] · enter[v], P ∝ |weights| (None: uniform).
+
+    ``owner`` is the graph whose own arrays these are, if any; ``can_end`` tells whether an edge may lead to
+    a node that none leaves.
+    """
 
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
@@ -75,29 +84,25 @@ class StepLaw(NamedTuple):
     leave: NDArray[np.float64]
     enter: NDArray[np.float64]
     weights: NDArray[np.float64] | None
-
-    def row_totals(self) -> NDArray[np.float64]:
-        """Return the sum of the step weights of each row."""
-        if self.weights is None:
-            return np.diff(self.indptr).astype(np.float64)
-        shape = (self.indptr.size - 1, self.enter.size)
-        return np.asarray(
-            scipy.sparse.csr_array((self.weights, self.indices, self.indptr), shape=shape).sum(axis=1)
-        )
+    totals: NDArray[np.float64]
+    """Sum of the step weights of each row."""
+    owner: Graph | None
+    can_end: bool
 
     def second_moments(self) -> scipy.sparse.csr_array:
         """Return Q₀ with entries M²/P: what governs the variance of long walks."""
         counts = np.diff(self.indptr)
         values = np.ones(self.indices.size) if self.values is None else self.values
-        weights = np.ones(self.indices.size) if self.weights is None else self.weights
+        weights = np.ones(self.indices.size) if self.weights is None else np.abs(self.weights)
         M = values * np.repeat(self.leave, counts) * self.enter[self.indices]
-        moments = M**2 * np.repeat(self.row_totals(), counts) / weights
+        moments = M**2 * np.repeat(self.totals, counts) / weights
         return scipy.sparse.csr_array((moments, self.indices, self.indptr), shape=(self.enter.size,) * 2)
 
 
 def step_law(graph: Graph, matrix: str, transition: str, transpose: bool) -> StepLaw:
     """Return the law of steps on M, or on Mᵀ."""
     ones = np.ones(graph.n_nodes)
+    owner: Graph | None = None
     if matrix == "combinatorial":
         M = graph.to_scipy(matrix)
         M = M.T.tocsr() if transpose else M
@@ -106,13 +111,15 @@ def step_law(graph: Graph, matrix: str, transition: str, transpose: bool) -> Ste
         indptr, indices, values = M.indptr.astype(np.int64), M.indices.astype(graph.indices.dtype), M.data
         leave = enter = ones
     else:
-        walked = graph.reversed() if transpose else graph
+        owner = walked = graph.reversed() if transpose else graph
         indptr, indices, values = walked.indptr, walked.indices, walked.weights
         leave = enter = ones
         if matrix == "normalized":
             leave, enter = inverse_root(walked.out_degrees()), inverse_root(walked.in_degrees())
-    weights = None if transition == "uniform" or values is None else np.abs(values)
-    return StepLaw(indptr, indices, values, leave, enter, weights)
+    weights = None if transition == "uniform" else values
+    totals = row_sums(indptr, weights) if owner is None or weights is None else owner.out_degrees()
+    can_end = graph.directed or matrix == "combinatorial"
+    return StepLaw(indptr, indices, values, leave, enter, weights, totals, owner, can_end)
 
 
 def walk_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
@@ -130,7 +137,7 @@ def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> Ho
         law = step_law(graph, matrix, transition, transpose)
         scale = walk_table(graph, matrix, transition, transpose).scale
         values, weights = (NO_FLOATS if array is None else array for array in (law.values, law.weights))
-        return Hops(law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.row_totals())
+        return Hops(law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.totals)
 
     return graph.derived(("hop_table", matrix, transition, transpose), build)
 
@@ -141,17 +148,19 @@ def _build(law: StepLaw, matrix: str) -> WalkTable:
         refuse(
             "sample_walks", "graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size
         )
-    scale = _typical_factor(law.row_totals()) if matrix == "adjacency" else 1.0
-    first = law.leave * law.row_totals() / scale
+    scale = _typical_factor(law.totals) if matrix == "adjacency" else 1.0
+    first = law.leave * law.totals / scale
     inner = first * law.enter
     if np.abs(inner[(counts > 0) & (law.enter > 0)] - 1).max(initial=0) < 1e-12:
         inner = NO_FLOATS
     alias, edge, signed = NO_WORDS, NO_FLOATS, False
     if law.weights is not None and law.values is not None:
-        alias, signed = _alias_words(law), bool((law.values < 0).any())
+        alias, signed = _alias_words(law), any_entry(law.values, lambda values: values < 0)
     elif law.values is not None:
         edge = law.values
-    stuck = bool((counts[law.indices] == 0).any()) if (counts == 0).any() else False
+    stuck = False
+    if law.can_end and (counts == 0).any():
+        stuck = any_entry(law.indices, lambda nodes: counts[nodes] == 0)
     plain = not (inner.size or edge.size or signed or stuck)
     packed, last, by_degree = _node_words(law, counts, plain)
     return WalkTable(packed, law.indices, alias, edge, first, inner, last, scale, plain, by_degree)
@@ -188,8 +197,12 @@ def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
     if law.enter.size >= MOST_WEIGHTED_NODES:
         refuse("sample_walks", "graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
     assert law.weights is not None
-    assert law.values is not None
-    marks = law.indices.astype(np.uint64) | ((law.values < 0).astype(np.uint64) << np.uint64(31))
-    words = np.empty(2 * marks.size, dtype=np.uint64)
-    build_alias(law.indptr, law.weights, marks, words)
+    steps = (law.indptr, law.indices, law.weights)
+    size = 2 * law.indices.size
+    if law.owner is not None and law.owner.store is not None:
+        about = f"{ALIAS_FORMAT} of {law.owner.fingerprint}"
+        return made_array(law.owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
+    words = np.empty(size, dtype=np.uint64)
+    build_alias(*steps, words)
+    words.flags.writeable = False
     return words
