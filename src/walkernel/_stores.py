@@ -28,8 +28,8 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._chunks import any_entry
 from walkernel._checks import Described, refuse
+from walkernel._chunks import any_entry
 
 FORMAT = "walkernel graph store 1"
 KIND = FORMAT.rpartition(" ")[0]

@@ -35,8 +35,8 @@ from walkernel._assembly import (
     read_pyg,
     read_weights,
 )
-from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
 from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
+from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
 from walkernel._exports import networkx_graph, scipy_matrix
 from walkernel._files import goes_to_folder, plain_labels, write_graph
 from walkernel._labels import Labels, fill_objects, find_ids

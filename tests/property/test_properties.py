@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import walkernel as wk
-from walkernel import _blocks
+from walkernel import _chunks
 from walkernel.kernels import convolve, deconvolve
 
 settings.register_profile("ours", deadline=None, max_examples=60, derandomize=True, database=None)
@@ -117,7 +117,7 @@ def test_labels_change_nothing(graph):
 
 @given(small_graphs(), st.integers(1, 5), st.integers(0, 2**64 - 1))
 def test_a_stored_graph_is_the_same_in_every_bit(graph, entries, seed):
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(_blocks, "ENTRIES_AT_ONCE", entries):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(_chunks, "ENTRIES_AT_ONCE", entries):
         graph.save(f"{folder}/store")
         back = wk.load_graph(f"{folder}/store")
         assert (back.fingerprint, repr(back)) == (graph.fingerprint, repr(graph))

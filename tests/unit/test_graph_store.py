@@ -16,7 +16,7 @@ import pytest
 import files
 import graphs
 import walkernel as wk
-from walkernel import _blocks, _stores
+from walkernel import _chunks, _stores
 from walkernel._made import verify_made
 
 LABELLED = {
@@ -70,7 +70,7 @@ class TestRoundTrip:
         def never(*_):
             raise AssertionError("a pass over the graph")
 
-        for module, name in ((_blocks, "row_blocks"), (_stores, "digest_of_file")):
+        for module, name in ((_chunks, "row_blocks"), (_stores, "digest_of_file")):
             monkeypatch.setattr(module, name, never)
         monkeypatch.setattr("walkernel.graph.digest_arrays", never)
         back = wk.load_graph(stored)
@@ -117,8 +117,8 @@ class TestSameBits:
 
     @pytest.fixture(autouse=True)
     def blocks(self, monkeypatch, entries):
-        monkeypatch.setattr(_blocks, "ENTRIES_AT_ONCE", entries)
-        monkeypatch.setattr(_blocks, "COLUMN_ENTRIES_AT_ONCE", entries)
+        monkeypatch.setattr(_chunks, "ENTRIES_AT_ONCE", entries)
+        monkeypatch.setattr(_chunks, "COLUMN_ENTRIES_AT_ONCE", entries)
 
     @pytest.fixture
     def pair(self, graph, tmp_path):

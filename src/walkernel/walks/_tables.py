@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._chunks import any_entry, row_sums
 from walkernel._checks import refuse
+from walkernel._chunks import any_entry, row_sums
 from walkernel._exports import inverse_root
 from walkernel._made import made_array
 from walkernel.graph import Graph
