@@ -38,6 +38,7 @@ from gp_rivals import (
     NotInstalledError,
     fast_graph_gp,
     fast_graph_gp_classes,
+    fast_graph_gp_twins,
     scores,
 )
 
@@ -48,6 +49,8 @@ from walkernel.tasks import WALK_CACHE
 START = wk.Diffusion(2.0)
 """Where every search for a lengthscale begins."""
 FREE = ("modulation", "noise")
+LEAST_NOISE = 0.1
+"""Known noise of ``walk_gp_twins_floor``, as a part of the standard deviation of y."""
 TASKS = (page_traffic, road_signal, user_country)
 SAMPLERS = {"default": None, "paper's": wk.IndependentWalks(0.1)}
 Z95 = 1.96
@@ -74,12 +77,36 @@ def walk_gp_free_normalized(
     return predicted_by(model, train_ids, y_train, test_ids)
 
 
-def predicted_by(model: wk.NodeGPRegressor, train_ids: Ids, y_train: Floats, test_ids: Ids) -> Prediction:
-    """Predict with a model, nothing kept from earlier calls; the seconds are those of the processor."""
+def walk_gp_twins(
+    graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
+) -> Prediction:
+    """Predict as before, nodes of the same neighbours being one, each with a part of its own beside f."""
+    return predicted_by(twins_model(graph, seed), train_ids, y_train, test_ids)
+
+
+def walk_gp_twins_floor(
+    graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
+) -> Prediction:
+    """Predict as before, with a known noise beside the fitted one: twins that agree say too little of it."""
+    known = LEAST_NOISE * float(y_train.std())
+    return predicted_by(twins_model(graph, seed), train_ids, y_train, test_ids, known)
+
+
+def twins_model(graph: wk.Graph, seed: int) -> wk.NodeGPRegressor:
+    """Return a model with a free f and a nugget, nodes of the same neighbours being one."""
+    learn = (*FREE, "nugget")
+    return wk.NodeGPRegressor(graph, START, learn=learn, normalize=True, twins=True, random_state=seed)
+
+
+def predicted_by(
+    model: wk.NodeGPRegressor, train_ids: Ids, y_train: Floats, test_ids: Ids, known: float = 0.0
+) -> Prediction:
+    """Predict with a model and a known noise, nothing kept from earlier; seconds are of the processor."""
     WALK_CACHE.clear()
     begin = time.process_time()
-    mean, std = model.fit(train_ids, y_train).predict(test_ids, return_std=True, include_noise=True)
-    return Prediction(mean, std, time.process_time() - begin)
+    model.fit(train_ids, y_train, noise_std=np.full(train_ids.size, known))
+    mean, std = model.predict(test_ids, return_std=True, include_noise=True)
+    return Prediction(mean, np.hypot(std, known), time.process_time() - begin)
 
 
 def walk_gp_classes(
@@ -193,10 +220,11 @@ def data(quick: bool, tasks: tuple[Callable[[], Task], ...] = TASKS) -> str:
     parts = []
     n_splits, slow_splits = (2, 2) if quick else (10, 2)
     for task in (make() for make in tasks):
-        own, others = (walk_gp, walk_gp_free, walk_gp_free_normalized), REGRESSION
+        free = (walk_gp_free, walk_gp_free_normalized, walk_gp_twins, walk_gp_twins_floor)
+        own, others = (walk_gp, *free), REGRESSION
         if task.is_classification:
             own, others = (walk_gp_classes, walk_gp_classes_normalized), CLASSIFICATION
-        slow = (fast_graph_gp, fast_graph_gp_classes, exact_gp_classification)
+        slow = (fast_graph_gp, fast_graph_gp_twins, fast_graph_gp_classes, exact_gp_classification)
         rows = [
             data_row(method, task, slow_splits if method in slow else n_splits) for method in (*own, *others)
         ]

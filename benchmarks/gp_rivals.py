@@ -40,6 +40,7 @@ from sklearn.semi_supervised import LabelSpreading
 from threadpoolctl import threadpool_limits
 
 import walkernel as wk
+from walkernel.tasks._known_nodes import first_twins
 
 DIMENSIONS = (8, 16, 32, 64, 128, 256)
 
@@ -232,6 +233,14 @@ def fast_graph_gp(
     return Prediction(answer["mean"], answer["std"], float(answer["seconds"]))
 
 
+def fast_graph_gp_twins(
+    graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
+) -> Prediction:
+    """Run fast-graph-gp with nodes of the same neighbours as one node that is observed repeatedly."""
+    first = first_twins(graph)
+    return fast_graph_gp(graph, first[train_ids], y_train, first[test_ids], seed)
+
+
 def fast_graph_gp_classes(
     graph: wk.Graph,
     train_ids: Ids,
@@ -255,7 +264,14 @@ def fast_graph_gp_classes(
 
 # all of them --------------------------------------------------------------------------------------
 
-REGRESSION = (neighbour_mean, harmonic_values, spectral_ridge, exact_gp_regression, fast_graph_gp)
+REGRESSION = (
+    neighbour_mean,
+    harmonic_values,
+    spectral_ridge,
+    exact_gp_regression,
+    fast_graph_gp,
+    fast_graph_gp_twins,
+)
 CLASSIFICATION = (label_spreading, spectral_logistic, exact_gp_classification, fast_graph_gp_classes)
 
 

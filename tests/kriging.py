@@ -34,6 +34,13 @@ def columns(graph, mean, covariates):
     return np.hstack([np.empty((graph.n_nodes, 0)), *parts])
 
 
+def twins_by_hand(graph):
+    """The first node with the same row of the adjacency matrix, unless the row is zero, (n_nodes,)."""
+    A = graph.to_scipy().toarray()
+    same = (A[:, None, :] == A[None, :, :]).all(axis=2) & A.any(axis=1)
+    return np.where(A.any(axis=1), same.argmax(axis=1), np.arange(graph.n_nodes))
+
+
 class Kriging:
     """What a fitted ``NodeGPRegressor`` must answer, from its features and hyper-parameters alone."""
 
@@ -48,6 +55,9 @@ class Kriging:
             size = 1.0 if model.modulation_ is None else np.linalg.norm(model.modulation_)
             lengths = np.linalg.norm(self.features, axis=1, keepdims=True) / (size * model.amplitude_)
             self.features = self.features / np.where(lengths > 0, lengths, 1.0)
+        self.features = np.hstack([self.features, model.nugget_ * np.eye(graph.n_nodes)])
+        if model.twins:
+            self.features = self.features[twins_by_hand(graph)]
         self.columns = columns(graph, model.mean, model.covariates)
         self.graph, self.y, self.noise = graph, np.asarray(y, dtype=float), model.noise_
         self.ids = graph.ids(X)

@@ -78,6 +78,9 @@ REGRESSION = [
       for bad in ([1, -1, 1], [1, 1], 1.0)],
     ({"noise_std": [1, NAN, 1]}, VALUE, "noise_std must be finite, got nan at position 1."),
     ({"noise_std": "loud"}, TYPE, "noise_std must be an array of numbers, got 'loud'."),
+    *[({"nugget": bad}, VALUE, f"nugget must be a finite number of at least 0, got {bad}.")
+      for bad in (-0.1, float("inf"))],
+    *[({"twins": bad}, TYPE, f"twins must be True or False, got {bad!r}.") for bad in (1, None, "a")],
     *[({"noise": bad}, VALUE, f"noise must be a finite number of at least 1e-100, got {bad}.")
       for bad in (0, -1.0, NAN, INF)],
     *[({"learn": learn}, VALUE, f"learn must be without 'lengthscale' and 'amplitude'; f itself; {learn}.")

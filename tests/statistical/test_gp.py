@@ -42,6 +42,7 @@ CASES = {
     "learned": {"learn": None},
     "gradients": {"solver": "cg"},
     "normalized": {"normalize": True},
+    "nugget": {"nugget": 0.8, "twins": True},
 }
 
 

@@ -12,11 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import (
-    Described,
     fits_in_memory,
     flag,
     progress_callback,
-    real_array,
     real_number,
     refuse,
     thread_count,
@@ -25,15 +23,14 @@ from walkernel._checks import (
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
-from walkernel.tasks._covariances import MOST_FACTORIZED, Covariance, Prior, make_system
+from walkernel.tasks._covariances import MOST_FACTORIZED, make_system
+from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import check_random_seed, node_ids, same_length, tags_of_nodes
-from walkernel.tasks._observations import Observations
+from walkernel.tasks._nodes import check_random_seed, node_ids, tags_of_nodes
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
-    check_rank,
     check_solver,
     fitted_kernel,
     free_modulation,
@@ -48,7 +45,7 @@ from walkernel.walks import Sampler
 
 
 class NodeGPRegressor(RegressorMixin, BaseEstimator):
-    """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ).
+    """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
     Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
     much is not subtracted, since intervals would then be too narrow: the noise is fitted beside it. Mean,
@@ -71,11 +68,17 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale", "amplitude", "noise" and "modulation" (every value of f, in
-        place of lengthscale and amplitude); None is the first three, as far as the kernel has them, and ()
-        nothing.
+        What is learned, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every value of
+        f, in place of lengthscale and amplitude); None is the first three, as far as the kernel has them, and
+        () nothing.
     amplitude, noise : float
         a, and the standard deviation of the noise, where they are not learned.
+    nugget : float
+        ν, where it is not learned: what every node has of its own, in common to all observations of it. Where
+        none is observed twice it is not to be told from noise.
+    twins : bool
+        Take nodes that have the same neighbours, and edges of the same weights, for one node: what is
+        observed at one of them is a repeated observation of all. To be used with a nugget.
     normalize : bool
         Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
         is K_ij / √(K_ii K_jj). That of a free f is |f|².
@@ -97,8 +100,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         The kernel with the lengthscale that was found; f * f as a PowerSeries if f was learned.
     modulation_ : ndarray of float64 or None
         f, if it was learned.
-    amplitude_, noise_ : float
-        a, and the standard deviation of the noise.
+    amplitude_, noise_, nugget_ : float
+        a, the standard deviation of the noise, and ν.
     mean_coef_ : ndarray of float64, (q,)
         β: the constant first, if there is one.
     log_marginal_likelihood_value_ : float
@@ -124,6 +127,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
 
     _posterior: Posterior
     _kind: WalkKind
+    _nodes: KnownNodes
     _hyper: Hyperparameters
 
     def __init__(
@@ -136,6 +140,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         learn: tuple[str, ...] | None = None,
         amplitude: float = 1.0,
         noise: float = 0.1,
+        nugget: float = 0.0,
+        twins: bool = False,
         normalize: bool = False,
         mean: str = "constant",
         covariates: ArrayLike | None = None,
@@ -151,6 +157,8 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         self.learn = learn
         self.amplitude = amplitude
         self.noise = noise
+        self.nugget = nugget
+        self.twins = twins
         self.normalize = normalize
         self.mean = mean
         self.covariates = covariates
@@ -176,14 +184,18 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         start = self._start(owner, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
-        observed = self._observations(self.graph, X, y, noise_std, columns)
+        flag(owner, "twins", self.twins)
+        walked = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
+        nodes = KnownNodes(self.graph, columns, walked)
+        observed = nodes.observations(owner, X, y, noise_std)
         if learn:
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_system, **options)
-        self._set(learned, _posterior(observed, learned.hyper, learned.kind, system))
-        self._parameters, self._columns, self._system = Parameters(learn, learned.hyper), columns, system
+        prior = prior_at(learned.kind, learned.hyper, observed.ids)
+        self._set(learned, Posterior(observed, prior, learned.hyper.noise, system))
+        self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
         return self
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -203,8 +215,9 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        observed = self._observations(self._kind.graph, X, y, noise_std, self._columns)
-        self._posterior = _posterior(observed, self._hyper, self._kind, self._system)
+        observed = self._nodes.observations(type(self).__name__, X, y, noise_std)
+        prior = prior_at(self._kind, self._hyper, observed.ids)
+        self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
         self.mean_coef_ = self._posterior.beta
         return self
 
@@ -212,34 +225,18 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         """Return the hyper-parameters as given."""
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
         noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
+        nugget = real_number(owner, "nugget", self.nugget, minimum=0)
         flag(owner, "normalize", self.normalize)
-        start = Hyperparameters(self.kernel, amplitude, noise, normalize=self.normalize)
+        nugget = max(nugget, noise * ("nugget" in learn))
+        start = Hyperparameters(self.kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(owner, start) if "modulation" in learn else start
-
-    def _observations(
-        self, graph: Graph, X: Any, y: ArrayLike, noise_std: ArrayLike | None, columns: NDArray[np.float64]
-    ) -> Observations:
-        """Check what was measured."""
-        owner = type(self).__name__
-        ids = node_ids(owner, graph, X)
-        if y is None:
-            refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-        targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
-        same_length(owner, targets, ids.size)
-        known = np.zeros(ids.size)
-        if noise_std is not None:
-            known = real_array(owner, "noise_std", noise_std)
-            if known.shape != (ids.size,) or (known < 0).any():
-                refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
-        check_rank(owner, columns[ids])
-        return Observations.at(ids, targets, columns[ids], known**2)
 
     def _set(self, learned: Learned, posterior: Posterior) -> None:
         """Set the fitted attributes."""
         hyper, kind = learned.hyper, learned.kind
         self._posterior, self._kind, self._hyper = posterior, kind, hyper
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
-        self.amplitude_, self.noise_ = hyper.amplitude, hyper.noise
+        self.amplitude_, self.noise_, self.nugget_ = hyper.amplitude, hyper.noise, hyper.nugget
         self.mean_coef_ = posterior.beta
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
@@ -292,17 +289,18 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
         ids = node_ids(owner, self._kind.graph, X)
+        walked, columns = self._nodes.walked[ids], self._nodes.columns[ids]
         extra = self.noise_**2 if include_noise else 0.0
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows, columns = prior_at(self._kind, self._hyper, ids).features, self._columns[ids]
+            rows = prior_at(self._kind, self._hyper, walked).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return self._posterior.mean(rows, columns), covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._kind, self._hyper, ids):
-            mean[part] = self._posterior.mean(rows, self._columns[ids[part]])
+        for part, rows in prior_blocks(self._kind, self._hyper, walked):
+            mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
-                variance[part] = posterior_variances([self._posterior], rows, self._columns[ids[part]])[:, 0]
+                variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
         return (mean, np.sqrt(variance + extra)) if return_std else mean
 
     def sample_y(
@@ -350,9 +348,9 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         graph = self._kind.graph
         ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
-        drawn = self._columns[ids] @ beta
+        drawn = self._nodes.columns[ids] @ beta
         threads = thread_count(owner, None)
-        for part, rows in prior_blocks(self._kind, self._hyper, ids):
+        for part, rows in prior_blocks(self._kind, self._hyper, self._nodes.walked[ids]):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -378,13 +376,3 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         covariance = prior_at(self._kind, hyper, observed.ids).covariance
         return log_likelihood(observed, covariance, hyper.noise, slopes=False).value
-
-
-def _posterior(
-    observed: Observations,
-    hyper: Hyperparameters,
-    kind: WalkKind,
-    system: Callable[[Prior, NDArray[np.float64]], Covariance],
-) -> Posterior:
-    """Walk from the observed nodes and condition on what was measured there."""
-    return Posterior(observed, prior_at(kind, hyper, observed.ids), hyper.noise, system)

@@ -25,6 +25,7 @@ from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, converging
 from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
+    LOGARITHMIC,
     FeaturesOf,
     Hyperparameters,
     Parameters,
@@ -86,7 +87,7 @@ def learn_hyperparameters(
     unit = math.sqrt(np.mean([observed.spread**2 for observed in data]))
     learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], start.scaled(1 / unit), learn)
     hyper = learned.hyper.scaled(unit)
-    kept = {name: getattr(start, name) for name in ("amplitude", "noise") if name not in learn}
+    kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if not ends:
         warnings.warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
@@ -184,14 +185,17 @@ class _Search:
                     hyper = replace(hyper, amplitude=size)
                 if shape is not None:
                     hyper = replace(hyper, modulation=size * shape)
+                rest = math.sqrt((1 - share) / (2 if {"noise", "nugget"} <= set(learn) else 1))
                 if "noise" in learn:
-                    hyper = replace(hyper, noise=math.sqrt(1 - share))
+                    hyper = replace(hyper, noise=rest)
+                if "nugget" in learn:
+                    hyper = replace(hyper, nugget=rest)
                 yield hyper
 
     def _worth(self, hyper: Hyperparameters) -> float:
         """Return log p of the few nodes by which a start is chosen, the widest kernel at a handicap."""
         rows = hyper.rows(self._tried_features_of(hyper.weighing))
-        covariance = Prior(rows, hyper.amplitude).covariance
+        covariance = hyper.with_nugget(Prior(rows, hyper.amplitude).covariance)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
         return sum(found) - WORTH_A_SAMPLE * self._is_widest(hyper)
 
@@ -209,7 +213,7 @@ class _Search:
             if name == "lengthscale":
                 center = math.log(start.lengthscale)
                 bounds[place] = center + math.log(NARROWER), math.log(self._widest)
-            elif name == "noise":
+            elif name in ("noise", "nugget"):
                 bounds[place] = min(math.log(1e-3), theta[place]), max(math.log(1e2), theta[place])
             place += 1
         return bounds

@@ -1,6 +1,6 @@
 """The marginal likelihood of a Gaussian process on walk features, and its gradient in the hyper-parameters.
 
-With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ), a flat prior on β and Σ = Cov(y),
+With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ + ν²I), a flat prior on β and Σ = Cov(y),
 
     log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
     ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
@@ -33,18 +33,21 @@ FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
 
 SMALLEST = 1e-100
 """Amplitude and noise at least: their squares are numbers."""
+LOGARITHMIC = ("amplitude", "noise", "nugget")
+"""Hyper-parameters beside the lengthscale that are learned as logarithms."""
 LOG_2PI = math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """The prior a²Φ_fΦ_fᵀ and the standard deviation of the noise."""
+    """The prior a²Φ_fΦ_fᵀ + ν²I and the standard deviation of the noise."""
 
     kernel: Kernel
     amplitude: float
     noise: float
     modulation: Array | None = None  # f, where it is not that of the kernel
     normalize: bool = False  # rows of Φ are scaled to length one; those of a free f to its length |f|
+    nugget: float = 0.0  # ν, of what every node has of its own
 
     @property
     def weighing(self) -> Weighing:
@@ -53,15 +56,20 @@ class Hyperparameters:
 
     def scaled(self, factor: float) -> Hyperparameters:
         """Return the same for y in other units."""
+        same = replace(self, noise=self.noise * factor, nugget=self.nugget * factor)
         if self.modulation is not None:
-            return replace(self, noise=self.noise * factor, modulation=self.modulation * factor)
-        return replace(self, noise=self.noise * factor, amplitude=self.amplitude * factor)
+            return replace(same, modulation=self.modulation * factor)
+        return replace(same, amplitude=self.amplitude * factor)
 
     def rows(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Return features of nodes as the prior has them, from those of the walks."""
         if not self.normalize:
             return features
         return scaled_rows(features, self.length / row_lengths(features))
+
+    def with_nugget(self, covariance: Array) -> Array:
+        """Return the covariance of g at distinct nodes, (n, n), from a²ΦΦᵀ."""
+        return covariance + self.nugget**2 * np.eye(len(covariance)) if self.nugget else covariance
 
     @property
     def length(self) -> float:
@@ -80,7 +88,7 @@ class Hyperparameters:
 
 
 class Likelihood(NamedTuple):
-    """log p(y), and its slopes: ∂ log p = ½⟨by_covariance, ∂(a²ΦΦᵀ)⟩ + by_variance ∂(noise²)."""
+    """log p(y), and its slopes: ∂ log p = ½⟨by_covariance, ∂Cov(g)⟩ + by_variance ∂(noise²)."""
 
     value: float
     by_covariance: Array  # (n, n)
@@ -88,7 +96,7 @@ class Likelihood(NamedTuple):
 
 
 def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
-    """Return log p(y) for the covariance a²ΦΦᵀ of the observed nodes, (n, n)."""
+    """Return log p(y) for the covariance of g at the observed nodes, (n, n)."""
     merged = observed.merged(noise)
     system = Factorized(covariance, merged.variances)
     solved = system.solve(merged.sides)
@@ -134,7 +142,8 @@ class Parameters(NamedTuple):
             hyper = self.hyperparameters(values)
         except OverflowError:
             hyper = None
-        if hyper is None or min(hyper.amplitude, hyper.noise) < SMALLEST:
+        positive = () if hyper is None else (getattr(hyper, one) for one in self.learn if one in LOGARITHMIC)
+        if hyper is None or min(positive, default=1.0) < SMALLEST:
             refuse(owner, "theta", "logarithms of numbers between 1e-100 and 1e100", theta)
         return hyper
 
@@ -151,6 +160,8 @@ class Parameters(NamedTuple):
                 found = replace(found, kernel=self.start.kernel.with_lengthscale(value))
             elif name == "amplitude":
                 found = replace(found, amplitude=value)
+            elif name == "nugget":
+                found = replace(found, nugget=value)
             else:
                 found = replace(found, noise=value)
         return found
@@ -181,7 +192,8 @@ def likelihood_at(
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weighing)
     covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
-    found = [log_likelihood(observed, covariance, hyper.noise, slopes=True) for observed in data]
+    whole = hyper.with_nugget(covariance)
+    found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
     slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
     by_scale = float(np.sum(slope * covariance))
     slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
@@ -195,6 +207,8 @@ def likelihood_at(
             gradient += list(by_term + by_length * np.asarray(hyper.modulation))
         elif name == "amplitude":
             gradient.append(by_scale)
+        elif name == "nugget":
+            gradient.append(hyper.nugget**2 * float(slope.trace()))
         else:
             gradient.append(2 * hyper.noise**2 * sum(one.by_variance for one in found))
     return sum(one.value for one in found), np.array(gradient)

@@ -22,7 +22,7 @@ from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
 MEANS = ("constant", "zero")
-LEARNED = ("lengthscale", "amplitude", "noise", "modulation")
+LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
 MOST_FREE = 32
 """Terms of a modulation function that is learned term by term."""
 
@@ -77,7 +77,8 @@ def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
 
 def prior_at(kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
     """Return the prior of g at some nodes."""
-    return Prior(hyper.rows(WALK_CACHE.features(kind, hyper.weighing, ids)), hyper.amplitude)
+    rows = hyper.rows(WALK_CACHE.features(kind, hyper.weighing, ids))
+    return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
 
 
 def prior_blocks(
@@ -85,7 +86,18 @@ def prior_blocks(
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
     """Give the rows of Φ of some nodes in blocks, as the prior has them."""
     for part, features in WALK_CACHE.blocks(kind, hyper.weighing, ids):
-        yield part, hyper.rows(features)
+        yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
+
+
+def _with_nugget(
+    hyper: Hyperparameters, rows: scipy.sparse.csr_array, ids: NDArray[np.int64]
+) -> scipy.sparse.csr_array:
+    """Return (Φ, ν/a E): what a node has of its own is a feature that no other node has."""
+    if not hyper.nugget:
+        return rows
+    n, n_nodes = rows.shape
+    own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
+    return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")
 
 
 def fitted_kernel(hyper: Hyperparameters) -> Kernel:

@@ -61,6 +61,7 @@ def density(hyper, features, one):
         rows = rows if hyper.modulation is None else np.linalg.norm(hyper.modulation) * rows
     own = hyper.amplitude * rows[one.place]
     Sigma = own @ own.T + np.diag(one.variances + hyper.noise**2)
+    Sigma += hyper.nugget**2 * (one.place[:, None] == one.place)
     y, H = one.sides[:, 0], one.sides[:, 1:]
     inverse = np.linalg.inv(Sigma)
     A = H.T @ inverse @ H
@@ -78,7 +79,7 @@ def differences(function, theta, step=1e-5):
 
 def checked(kernel, learn, data, noise=0.3, *, normalize=False):
     """Compare value and gradient at the start."""
-    start = Hyperparameters(kernel, 1.3, noise, normalize=normalize)
+    start = Hyperparameters(kernel, 1.3, noise, normalize=normalize, nugget=0.6 * ("nugget" in learn))
     start = free_modulation("test", start) if "modulation" in learn else start
     parameters, features = Parameters(learn, start), walks(kernel)
     theta = parameters.theta(start) + 0.05
@@ -101,7 +102,10 @@ def test_the_gradient_is_the_slope_of_the_likelihood(name, data, normalize):
 
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("learn", [("modulation", "noise"), ("noise", "modulation"), ("modulation",)])
+@pytest.mark.parametrize(
+    "learn",
+    [("modulation", "noise"), ("noise", "modulation"), ("modulation",), ("nugget", "modulation", "noise")],
+)
 def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize):
     checked(KERNELS["Diffusion"], learn, DATA[data], normalize=normalize)
 
@@ -126,7 +130,8 @@ def test_a_row_of_zeros_stays_zero():
 
 
 @pytest.mark.parametrize(
-    "learn", [("noise",), ("amplitude", "lengthscale"), ("noise", "lengthscale"), ALL[::-1]]
+    "learn",
+    [("noise",), ("nugget",), ("amplitude", "lengthscale"), ("noise", "lengthscale"), (*ALL[::-1], "nugget")],
 )
 def test_any_of_them_in_any_order(learn):
     checked(KERNELS["Matern"], learn, DATA["all"])

@@ -1,0 +1,53 @@
+"""What a Gaussian process knows of the nodes beside walks: columns of its mean, and which are one node."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from walkernel._checks import Described, real_array, refuse
+from walkernel.graph import Graph
+from walkernel.tasks._nodes import node_ids, same_length
+from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._prior import check_rank
+
+
+class KnownNodes(NamedTuple):
+    """The nodes of a graph as a regression sees them."""
+
+    graph: Graph
+    columns: Array  # (n_nodes, q): columns h of the mean function
+    walked: NDArray[np.int64]  # (n_nodes,): the node whose walks and value are those of each
+
+    def observations(self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
+        """Check what was measured."""
+        ids = node_ids(owner, self.graph, X)
+        if y is None:
+            refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
+        targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
+        same_length(owner, targets, ids.size)
+        known = np.zeros(ids.size)
+        if noise_std is not None:
+            known = real_array(owner, "noise_std", noise_std)
+            if known.shape != (ids.size,) or (known < 0).any():
+                refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
+        check_rank(owner, self.columns[ids])
+        return Observations.at(self.walked[ids], targets, self.columns[ids], known**2)
+
+
+def first_twins(graph: Graph) -> NDArray[np.int64]:
+    """Return for each node the first one with the same neighbours and weights, (n_nodes,).
+
+    A node without neighbours is like no other.
+    """
+    A = scipy.sparse.csr_array(graph.to_scipy("adjacency"))
+    A.sort_indices()
+    first: dict[tuple[bytes, bytes], int] = {}
+    result = np.arange(graph.n_nodes)
+    for node in np.flatnonzero(np.diff(A.indptr)):
+        own = slice(A.indptr[node], A.indptr[node + 1])
+        result[node] = first.setdefault((A.indices[own].tobytes(), A.data[own].tobytes()), int(node))
+    return result
