@@ -11,7 +11,8 @@ from walkernel.walks.compiling import compiled
 
 DEGREE_BITS = np.uint64(28)
 DEGREE = np.uint64(2**28 - 1)
-ONE, WORD_BITS, LAST_BIT = np.uint64(1), np.uint64(6), np.uint64(63)
+ONE, WORD_BITS, LAST_BIT = np.uint32(1), np.uint32(5), np.uint32(31)
+ROWS_AT_ONCE = 64
 
 
 class Entries(NamedTuple):
@@ -34,6 +35,21 @@ class Spans(NamedTuple):
 
 
 @compiled
+def row_of(node: int, packed: NDArray[np.uint64]) -> Any:
+    """Return where the row of a node begins and how many entries it has."""
+    return np.int64(packed[node] >> DEGREE_BITS), np.int64(packed[node] & DEGREE)
+
+
+@compiled
+def differ(old: Any, new: Any) -> bool:
+    """Tell whether arrays of one size differ; without a way out, so that it becomes vector instructions."""
+    found = old.dtype.type(0)
+    for e in range(old.size):
+        found |= old[e] ^ new[e]
+    return found != 0
+
+
+@compiled
 def compare_rows(
     first: int,
     last: int,
@@ -42,18 +58,26 @@ def compare_rows(
     new_packed: NDArray[np.uint64],
     old: Any,  # (width · entries,)
     new: Any,  # (width · entries,)
-    changed: NDArray[np.bool_],
+    changed: NDArray[np.bool_],  # (nodes,): other degrees are marked already
 ) -> None:
-    """Mark those of the nodes first … last − 1 whose rows differ; other degrees are marked already."""
-    for node in range(first, last):
-        if changed[node]:
+    """Mark those of the nodes first … last − 1 whose rows differ; like ones are passed by together."""
+    for begin in range(first, last, ROWS_AT_ONCE):
+        end = min(begin + ROWS_AT_ONCE, last)
+        here, there, size = row_of(begin, old_packed)[0], row_of(begin, new_packed)[0], np.int64(0)
+        known = False
+        for node in range(begin, end):
+            known |= changed[node]
+            size += row_of(node, new_packed)[1]
+        span = slice(width * here, width * (here + size)), slice(width * there, width * (there + size))
+        if not known and not differ(old[span[0]], new[span[1]]):
             continue
-        here = np.int64(old_packed[node] >> DEGREE_BITS) * width
-        there = np.int64(new_packed[node] >> DEGREE_BITS) * width
-        same = True
-        for e in range(np.int64(new_packed[node] & DEGREE) * width):
-            same &= old[here + e] == new[there + e]
-        changed[node] = not same
+        for node in range(begin, end):
+            if not changed[node]:
+                here, size = row_of(node, old_packed)
+                there = row_of(node, new_packed)[0]
+                changed[node] = differ(
+                    old[width * here : width * (here + size)], new[width * there : width * (there + size)]
+                )
 
 
 @compiled
@@ -62,26 +86,24 @@ def find_rows(
     last: int,
     origin: NDArray[np.int64],  # (rows,): their place among the entries, -1 for none
     entries: Entries,
-    marks: NDArray[np.uint64],  # one bit for each node
+    marks: NDArray[np.uint32],  # one bit for each node
     touched: NDArray[np.bool_],  # (rows,), filled
 ) -> None:
-    """Find out which of the rows first … last − 1 have an entry on a marked node."""
-    nodes = entries.nodes
+    """Find out which of the rows first … last − 1 have an entry on a marked node; nodes are unsigned."""
     for row in range(first, last):
-        found = np.uint64(0)
+        found = np.uint32(0)
         if origin[row] >= 0:
-            for q in range(entries.indptr[origin[row]], entries.indptr[origin[row] + 1]):
-                node = np.uint64(nodes[q])
+            for node in entries.nodes[entries.indptr[origin[row]] : entries.indptr[origin[row] + 1]]:
                 found |= marks[node >> WORD_BITS] >> (node & LAST_BIT)
         touched[row] = (found & ONE) != 0
 
 
 @compiled
-def look_at_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint64]) -> Any:
+def look_at_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint32]) -> Any:
     """Return where the walk that opens at ``begin`` ends, and whether it touched a marked node."""
-    found, q = np.uint64(0), begin
+    found, q = np.uint32(0), begin
     while q == begin or (q < last and entries.lengths[q] > 0):
-        node = np.uint64(entries.nodes[q])
+        node = entries.nodes[q]
         found |= marks[node >> WORD_BITS] >> (node & LAST_BIT)
         q += 1
     return q, (found & ONE) != 0
@@ -93,7 +115,7 @@ def count_walks(
     last: int,
     rows: NDArray[np.int64],  # places among the entries
     entries: Entries,
-    marks: NDArray[np.uint64],
+    marks: NDArray[np.uint32],
     counts: NDArray[np.int64],  # filled
 ) -> None:
     """Count the walks of rows[first] … rows[last − 1] that touched a marked node."""
@@ -111,7 +133,7 @@ def list_walks(
     last: int,
     rows: NDArray[np.int64],  # places among the entries
     entries: Entries,
-    marks: NDArray[np.uint64],
+    marks: NDArray[np.uint32],
     places: NDArray[np.int64],  # (rows + 1,): where the walks of each row are listed
     numbers: NDArray[np.int64],  # filled
     begins: NDArray[np.int64],  # filled

@@ -163,23 +163,25 @@ def _alias(table: WalkTable) -> NDArray[np.uint64]:
 def _find_touched(
     record: Deposits, starts: Starts, changed: NDArray[np.bool_], has_heads: bool, n_threads: int
 ) -> Touched:
-    from walkernel.walks._patching import Entries, count_walks, find_rows, list_walks
+    from walkernel.walks._patching import count_walks, find_rows, list_walks
 
     n = starts.ids.size
-    bits = np.packbits(np.pad(changed, (0, -changed.size % 64)), bitorder="little").view(np.uint64)
+    bits = np.packbits(np.pad(changed, (0, -changed.size % 32)), bitorder="little").view(np.uint32)
 
     def touched_rows(entries: Entries) -> NDArray[np.bool_]:
-        touched = np.empty(n, dtype=np.bool_)
+        touched = np.zeros(n, dtype=np.bool_)
+        if not changed.any():
+            return touched
         even = np.arange(n + 1) * (max(1, entries.nodes.size) // n)
         over_threads(
             lambda first, last: find_rows(first, last, starts.origin, entries, bits, touched), even, n_threads
         )
         return touched
 
-    entries = Entries(*record[:4])
+    entries = _unsigned(record)
     whole = starts.origin < 0
     if has_heads:
-        whole |= changed[starts.ids] | touched_rows(Entries(*record.head[:4]))
+        whole |= changed[starts.ids] | touched_rows(_unsigned(record.head))
     rows = np.flatnonzero(touched_rows(entries) & ~whole)
     places = starts.origin[rows]
     even = offsets(_sizes(record.indptr, places))
@@ -192,6 +194,14 @@ def _find_touched(
         lambda first, last: list_walks(first, last, places, entries, bits, where, *found), even, n_threads
     )
     return Touched(np.flatnonzero(whole), np.repeat(rows, counts), numbers, begins, sizes)
+
+
+def _unsigned(part: Deposits | Head) -> Entries:
+    """Return entries whose nodes index arrays without a look at their sign."""
+    from walkernel.walks._patching import Entries
+
+    kind = np.uint32 if part.nodes.dtype == np.int32 else np.uint64
+    return Entries(part.indptr, part.nodes.view(kind), part.lengths, part.loads)
 
 
 def _walk_touched(
