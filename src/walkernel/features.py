@@ -229,7 +229,7 @@ class Walks(Sampling):
             The graph as it is now; edges, weights and nodes may differ. Nodes are known by name. Walks from
             all nodes stay walks from all nodes: those of new nodes come last, those of nodes that are gone
             are dropped. Walks from chosen nodes stay with these, and a graph without one of them is refused.
-            Where names stand in another order than before, everything is walked again.
+            Where names stand in another order than before, everything is walked again; rows keep theirs.
         n_threads : int, optional
             WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
         progress : callable, optional

@@ -64,7 +64,7 @@ def same_as_fresh(walks, graph, n_threads, **settings):
     assert walks.n_steps == fresh.n_steps
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(SAMPLERS),

@@ -30,7 +30,8 @@ def ring(n):
 
 
 @pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
-def test_a_walk_can_be_walked_alone(sampler):
+def test_a_walk_can_be_walked_alone(monkeypatch, sampler):
+    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 2)
     walks = wk.sample_walks(graphs.directed(), 8, sampler=sampler, seed=4)
     opens = np.append(np.flatnonzero(walks.deposits.lengths == 0), walks.deposits.nodes.size)
     starts, numbers = np.array([3, 29, 3, 0]), np.array([0, 7, 5, 2])
@@ -271,6 +272,16 @@ def test_a_weight_in_a_graph_without_weights_touches_few_walks():
     assert 0 < walks.update(chords(3.0)).n_rewalked < 80
 
 
+def test_rows_that_change_while_the_list_of_all_entries_does_not():
+    """The row of node 1 is another of the same size; entries one after the other are the same."""
+    edges = [(0, 1), (0, 2), (1, 3), (2, 4)], [(0, 1), (1, 2), (2, 3), (2, 4)]
+    before, after = (wk.Graph.from_edges(e, directed=True, n_nodes=9) for e in edges)
+    assert np.array_equal(before.indices, after.indices)
+    walks = wk.sample_walks(before, 3, matrix="adjacency")
+    assert bits(walks.update(after)) == bits(wk.sample_walks(after, 3, matrix="adjacency"))
+    assert walks.n_rewalked == 9
+
+
 def test_directions_are_walked_anew():
     walks = wk.sample_walks(path(), 4, transpose=True)
     graph = path(directed=True)
@@ -288,3 +299,28 @@ def test_files_and_pickles(tmp_path):
     expected = bits(wk.sample_walks(new, 4, sampler=HEADS[1], seed=2))
     for each in (walks, again, loaded):
         assert bits(each.update(new)) == expected
+
+
+def one_bit_off(array, place):
+    found = array.copy()
+    found.view(np.uint64)[place] ^= np.uint64(1)
+    return found
+
+
+@pytest.mark.parametrize("sampler", [wk.CoupledWalks([1.0, 0.5], t, head=1) for t in ("weights", "uniform")])
+def test_one_bit_of_anything_that_is_read_of_a_node_marks_it(sampler):
+    walks = wk.sample_walks(graphs.directed(), 2, sampler=sampler)
+    request, node = walks.request(), 11
+    begin, end = walks.graph.indptr[node : node + 2]
+    places = {key: [node] for key in ("first", "inner", "last", "leave", "enter", "totals")}
+    places |= {key: [begin, end - 1] for key in ("edge", "values")} | {"alias": [2 * begin, 2 * end - 1]}
+    read = 0
+    for part in ("table", "hops"):
+        arrays = getattr(request, part)
+        for name in set(arrays._fields) & set(places):
+            for place in places[name] if getattr(arrays, name).size else []:
+                other = arrays._replace(**{name: one_bit_off(getattr(arrays, name), place)})
+                changed = _update.changed_nodes(request, _update.replace(request, **{part: other}), 1)
+                assert np.flatnonzero(changed).tolist() == [node], name
+                read += 1
+    assert read == 10

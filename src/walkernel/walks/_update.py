@@ -82,10 +82,14 @@ def rewalk(
 ) -> Rewalked:
     """Walk the walks again that touched a changed node, and those from start nodes not in the record.
 
-    Nothing is written to the record; the result writes to it, if it may and if all sizes stay the same.
+    Nothing is written to the record; the result writes to it if all sizes stay the same, or to a copy where
+    ``in_place`` or the flags of its arrays forbid it.
     """
-    if old.table.scale != new.table.scale or old.table.indices.dtype != new.table.indices.dtype:
+    if old.table.indices.dtype != new.table.indices.dtype:
         return walk_anew(new, starts.ids, n_threads, progress)
+    arrays = (*record[:4], *record.head)
+    if not in_place or not all(array.flags.owndata and array.flags.writeable for array in arrays):
+        record = Deposits._make([array.copy() for array in record])
     changed = changed_nodes(old, new, n_threads)
     touched = _find_touched(record, starts, changed, bool(new.head), n_threads)
     total = touched.rows.size * new.n_walks + touched.single.size
@@ -93,12 +97,15 @@ def rewalk(
         return walk_anew(new, starts.ids, n_threads, progress)
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
     same_rows = starts.ids.size == record.indptr.size - 1 and bool((starts.origin >= 0).all())
-    deposits, edits = _put_in(record, starts, touched, fresh, in_place and same_rows, n_threads)
+    deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads)
     return Rewalked(deposits, total, edits)
 
 
 def changed_nodes(old: Request, new: Request, n_threads: int) -> NDArray[np.bool_]:
-    """Tell of each node whether walks or heads may go on differently from there; nodes of one graph have."""
+    """Tell of each node whether walks or heads may go on differently from there; nodes of one graph may.
+
+    What all nodes share needs no look: another scale or largest degree is in the factors or words of each.
+    """
     from walkernel.walks._patching import compare_rows
 
     a, b = old.table, new.table
@@ -227,7 +234,7 @@ def _of_walks(progress: Progress | None, each: int, before: int, total: int) -> 
 
 
 def _put_in(
-    record: Deposits, starts: Starts, touched: Touched, fresh: Deposits, in_place: bool, n_threads: int
+    record: Deposits, starts: Starts, touched: Touched, fresh: Deposits, same_rows: bool, n_threads: int
 ) -> tuple[Deposits, list[tuple[Spans, Entries, Entries]]]:
     """Return the record with fresh walks in it, or the old one and what is to be written to it."""
     from walkernel.walks._patching import Entries, Spans
@@ -243,7 +250,7 @@ def _put_in(
     order = np.argsort(spans.rows, kind="stable")
     spans = Spans._make([array[order] for array in spans])
     old, new = (Entries(*part[:4]) for part in (record, fresh))
-    walked, edits = _exchange(old, starts.origin, spans, new, in_place, n_threads)
+    walked, edits = _exchange(old, starts.origin, spans, new, same_rows, n_threads)
     if not record.head.nodes.size and not fresh.head.nodes.size:
         return Deposits(*walked, no_heads(starts.ids.size, walked.nodes.dtype)), edits
     head, n = fresh.head, rows.size
@@ -252,19 +259,18 @@ def _put_in(
         head.indptr[:n], np.diff(head.indptr)[:n],
     )  # fmt: skip
     old, new = (Entries(*part[:4]) for part in (record.head, head))
-    followed, more = _exchange(old, starts.origin, spans, new, in_place, n_threads)
+    followed, more = _exchange(old, starts.origin, spans, new, same_rows, n_threads)
     edges = record.head.edges[starts.origin]
     edges[rows] = head.edges[:n]
     return Deposits(*walked, Head(*followed, edges)), edits + more
 
 
 def _exchange(
-    old: Entries, origin: NDArray[np.int64], spans: Spans, fresh: Entries, in_place: bool, n_threads: int
+    old: Entries, origin: NDArray[np.int64], spans: Spans, fresh: Entries, same_rows: bool, n_threads: int
 ) -> tuple[Entries, list[tuple[Spans, Entries, Entries]]]:
     from walkernel.walks._patching import Entries, splice
 
-    own = all(array.flags.owndata and array.flags.writeable for array in old[1:])
-    if in_place and own and np.array_equal(spans.sizes, spans.source_sizes):
+    if same_rows and np.array_equal(spans.sizes, spans.source_sizes):
         return old, [(spans, fresh, old)]
     counts = _sizes(old.indptr, origin)
     np.add.at(counts, spans.rows, spans.source_sizes - spans.sizes)
