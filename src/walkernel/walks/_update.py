@@ -96,7 +96,7 @@ def rewalk(
     if total > MOST_REWALKED * starts.ids.size * new.n_walks:
         return walk_anew(new, starts.ids, n_threads, progress)
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
-    same_rows = starts.ids.size == record.indptr.size - 1 and bool((starts.origin >= 0).all())
+    same_rows = np.array_equal(starts.origin, np.arange(record.indptr.size - 1))
     deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads)
     return Rewalked(deposits, total, edits)
 
