@@ -4,12 +4,14 @@
 
 The baseline is ``sample_walks`` on the new graph, in the same run. Both get a graph object of their own each
 time, so both make the walk table of the new graph, whose time is listed too. Half of the changed edges are
-new and half are gone. Times are the least of several runs in turn.
+new and half are gone. Times are the least of several runs in turn; the load of the machine while they were
+taken is printed, for a busy one inflates them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +88,8 @@ def main() -> None:
         f"Walks.update against sample_walks: {N_NODES} nodes, 10 edges a node, {N_WALKS} walks, p_halt 0.1"
     )
     header = ["graph", "changed edges", "threads", "walked again", "sample_walks", "update", "table", "ratio"]
-    text = f"{machine()}\n{table(title, header, rows)}"
+    load = f"load average of the last 5 minutes: {os.getloadavg()[1]:.1f}\n"
+    text = f"{machine()}{load}\n{table(title, header, rows)}"
     print(text)
     if options.out is not None:
         options.out.write_text(text)
