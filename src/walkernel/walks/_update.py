@@ -22,7 +22,7 @@ from walkernel.walks._weighing import over_threads
 if TYPE_CHECKING:
     from walkernel.walks._patching import Entries, Spans
 
-MOST_REWALKED = 0.5
+MOST_REWALKED = 0.3
 """The share of walks beyond which all are walked again: that is faster than to put single ones in."""
 ALWAYS = 2**64 - 1
 
