@@ -82,7 +82,7 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
         if begin == BLOCK:
             spent, steps = dict.fromkeys(spent, 0.0), 0
         for stream, mode in ((0, "words"), (1, "words+steps"), (2, "block")):
-            key = _state.Key(np.uint64(stream), np.uint64(1), np.uint64(2))
+            key = _state.Key(np.uint64(stream), np.uint64(1), np.uint64(2), np.zeros(BLOCK, dtype=np.int64))
             total, lined = prepare(block, key)
             if mode == "block":
                 timed(

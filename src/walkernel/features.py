@@ -14,7 +14,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from walkernel._files import atomic_write
 from walkernel.convergence import Root, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.updating import bring_over
 from walkernel.walks import (
     Deposits,
     Head,
@@ -111,9 +112,12 @@ class Walks(Sampling):
         ``indptr`` (n + 1,), ``nodes``, ``lengths`` and ``loads``; the deposits of a start node stand
         walk by walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale.
         ``head`` is what the exact head of a sampler that has one left, in arrays of the same names.
+    n_rewalked : int
+        How many walks the last ``update`` walked again; 0 before any.
     """
 
     deposits: Deposits
+    n_rewalked: int = field(default=0, init=False)
 
     @property
     def nodes(self) -> NDArray[Any]:
@@ -205,6 +209,57 @@ class Walks(Sampling):
     def _longest(self) -> int:
         return max(self.sampler.head, int(self.deposits.lengths.max(initial=0)))
 
+    def update(
+        self,
+        new_graph: Graph,
+        *,
+        n_threads: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Walks:
+        """Bring the walks to a graph that has changed, **in place**: few of them are walked again.
+
+        They are then, bit for bit, what ``sample_walks(new_graph, …)`` with the same arguments returns, but
+        only walks that touched a changed node were walked again. These walks themselves change, as by
+        ``dict.update``, and the arrays of ``deposits`` with them; to keep the old ones, update a copy:
+        ``copy.deepcopy(walks).update(new_graph)``. An update that fails or is interrupted changes nothing.
+
+        Parameters
+        ----------
+        new_graph : Graph
+            The graph as it is now; edges, weights and nodes may differ. Nodes are known by name. Walks from
+            all nodes stay walks from all nodes: those of new nodes come last, those of nodes that are gone
+            are dropped. Walks from chosen nodes stay with these, and a graph without one of them is refused.
+            Where names stand in another order than before, everything is walked again; rows keep theirs.
+        n_threads : int, optional
+            WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+        progress : callable, optional
+            Called with (walks done, walks to be walked again) after each block of them.
+
+        Returns
+        -------
+        Walks
+            These walks themselves; ``n_rewalked`` tells how many were walked again.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> ring = [(i, (i + 1) % 100) for i in range(100)]
+        >>> walks = wk.sample_walks(wk.Graph.from_edges(ring), 8)
+        >>> walks.update(wk.Graph.from_edges([*ring, (0, 2)])) is walks
+        True
+        >>> walks.graph.n_edges, 0 < walks.n_rewalked < 100
+        (101, True)
+        """
+
+        def request(ids: NDArray[np.int64]) -> Request:
+            return replace(self, graph=new_graph, ids=ids).request()
+
+        ids, result = bring_over(self, new_graph, request, n_threads, progress)
+        for name in ("terms", "_longest", "_shared"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(graph=new_graph, ids=ids, n_rewalked=result.n_walks, deposits=result.write())
+        return self
+
     def in_groups(self, n_groups: int) -> Walks:
         """Return the walks of each node in equal groups, as if each group had a start node of its own.
 
@@ -216,12 +271,14 @@ class Walks(Sampling):
         opens = np.flatnonzero(self.deposits.lengths == 0)
         size = self.n_walks // n_groups
         indptr = np.append(opens[::size], self.deposits.nodes.size)
-        return replace(
+        groups = replace(
             self,
             ids=np.repeat(self.ids, n_groups),
             n_walks=size,
             deposits=self.deposits._replace(indptr=indptr, head=self.deposits.head.repeated(n_groups)),
         )
+        vars(self)["_shared"] = vars(groups)["_shared"] = True  # an update may not write to their arrays
+        return groups
 
     @staticmethod
     def concatenate(parts: Sequence[Walks]) -> Walks:

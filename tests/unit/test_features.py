@@ -195,7 +195,7 @@ def test_huge_node_ids_reach_the_counter():
     from walkernel.walks import _loops
 
     walkers = _state.make_walkers(3)
-    key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1))
+    key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1), np.zeros(3, dtype=np.int64))
     starts = (5, 2**32 + 5, 2**47 + 5)
     for j, start in enumerate(starts):
         _loops.set_counters(j, 1, np.int64(start), walkers, key)

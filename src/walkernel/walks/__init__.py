@@ -11,6 +11,7 @@ from walkernel.walks._samplers import (
 )
 from walkernel.walks._sampling import Deposits, Request, Rows, concatenate, sample_deposits, sample_rows
 from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_table
+from walkernel.walks._update import Rewalked, Starts, rewalk, walk_anew
 from walkernel.walks._weighing import Terms, over_threads, sort_terms
 
 __all__ = [
@@ -21,19 +22,23 @@ __all__ = [
     "Hops",
     "IndependentWalks",
     "Request",
+    "Rewalked",
     "Rows",
     "Sampler",
+    "Starts",
     "Terms",
     "WalkTable",
     "concatenate",
     "follow_front",
     "hop_table",
     "over_threads",
+    "rewalk",
     "sample_deposits",
     "sample_rows",
     "sampler_fields",
     "sampler_from",
     "sort_terms",
     "step_law",
+    "walk_anew",
     "walk_table",
 ]

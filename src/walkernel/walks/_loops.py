@@ -105,7 +105,7 @@ def draw_lengths(
     """
     for i in range(starts.size):
         for k in range(n_walks):
-            set_counters(i * n_walks + k, k, starts[i], walkers, key)
+            set_counters(i * n_walks + k, key.first_walks[begin + i] + k, starts[i], walkers, key)
     count = starts.size * n_walks
     fill_words(0, count, coupling.length, walkers, key)
     if coupling.length > 0:
@@ -182,7 +182,7 @@ def line_up(
             old = i * n_walks + k
             j = rank[lengths[old]]
             rank[lengths[old]] += 1
-            set_counters(j, k, starts[i], walkers, key)
+            set_counters(j, key.first_walks[begin + i] + k, starts[i], walkers, key)
             walkers.words[j] = walkers.odd[old]
             walkers.here[j] = starts[i]
             walkers.load[j] = scale

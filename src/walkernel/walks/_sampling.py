@@ -113,18 +113,26 @@ class Request:
 
 
 def sample_deposits(
-    request: Request, starts: NDArray[np.int64], n_threads: int, progress: Progress | None
+    request: Request,
+    starts: NDArray[np.int64],
+    n_threads: int,
+    progress: Progress | None,
+    first_walks: NDArray[np.int64] | None = None,
 ) -> Deposits:
-    """Walk from all start nodes and return the record of all deposits."""
+    """Walk from all start nodes and return the record of all deposits.
+
+    Walks are numbered from 0, or from ``first_walks``, (starts,): any of them can be walked alone.
+    """
     from walkernel.walks._coalesce import count_hops
 
     factors = 1.0 / request.survival
 
-    def work(part: NDArray[np.int64], pool: Pool) -> list[Piece]:
-        head, front = request.heads(part)
-        lengths, n, (nodes, loads, hops) = walk(request, request.stream, factors, front, part, pool)
+    def work(part: slice, pool: Pool) -> list[Piece]:
+        own, numbers = starts[part], None if first_walks is None else first_walks[part]
+        head, front = request.heads(own)
+        lengths, n, (nodes, loads, hops) = walk(request, request.stream, factors, front, own, pool, numbers)
         count_hops(request.head, lengths, hops)
-        counts = lengths.reshape(part.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
+        counts = lengths.reshape(own.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
         return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
 
     types = [request.table.indices.dtype, np.float64, np.int32]
@@ -160,21 +168,22 @@ def sample_rows(
 
     group = request.coupling.group if with_norms else 0
 
-    def work(part: NDArray[np.int64], pool: Pool) -> list[Piece]:
-        head, front = request.heads(part)
+    def work(part: slice, pool: Pool) -> list[Piece]:
+        own = starts[part]
+        head, front = request.heads(own)
         known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
         added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if apart else known
         pieces: list[Piece] = []
         for stream in streams:
-            lengths, n, room = walk(request, stream, factors, front, part, deposits)
+            lengths, n, room = walk(request, stream, factors, front, own, deposits)
             steps = n - lengths.size + (0 if pieces else int(head.edges.sum()))
-            counts, norms = np.empty(part.size, dtype=np.int64), np.empty((part.size * (group > 0), 2))
+            counts, norms = np.empty(own.size, dtype=np.int64), np.empty((own.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
             n = coalesce(request.n_walks, lengths, *room, *added, group, counts, norms, *rows)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
         if apart:
-            rows, counts = pool.take(head.nodes.size), np.empty(part.size, dtype=np.int64)
+            rows, counts = pool.take(head.nodes.size), np.empty(own.size, dtype=np.int64)
             n = coalesce_heads(*known, counts, *rows)
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
@@ -240,12 +249,14 @@ def walk(
     front: _state.Front,
     starts: NDArray[np.int64],
     pool: Pool,
+    first_walks: NDArray[np.int64] | None = None,
 ) -> Walked:
-    """Walk one task."""
+    """Walk one task; walks are numbered from 0, or from ``first_walks``."""
     from walkernel.walks import _loops
 
     k0, k1 = key_words(request.seed)
-    key = _state.Key(np.uint64(stream), k0, k1)
+    numbers = np.zeros(starts.size, dtype=np.int64) if first_walks is None else first_walks
+    key = _state.Key(np.uint64(stream), k0, k1, numbers)
     coupling = _state.Coupling(*request.coupling)
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
@@ -329,14 +340,14 @@ def _gather(
     starts: NDArray[np.int64],
     n_threads: int,
     progress: Progress | None,
-    work: Callable[[NDArray[np.int64], Pool], list[Piece]],
+    work: Callable[[slice, Pool], list[Piece]],
     types: list[Any],
     n_results: int = 1,
 ) -> list[Joiner]:
     """Run the tasks and join their pieces, of which each has as many as there are results."""
     walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
     size = max(1, walks // request.n_walks)
-    parts = [starts[i : i + size] for i in range(0, starts.size, size)]
+    parts = [slice(i, min(i + size, starts.size)) for i in range(0, starts.size, size)]
     capacity = request.expected_deposits(starts.size * request.n_walks) if len(parts) > 1 else 0
     if request.head and len(parts) > 1:
         probe = starts[:: max(1, starts.size // FEW_STARTS)]
@@ -348,11 +359,9 @@ def _gather(
         for joiner, piece in zip(joiners, work(parts[number], pool), strict=True):
             joiner.add(number, piece)
 
-    done = 0
     for number in _in_order(task, len(parts), n_threads):
-        done += parts[number].size
         if progress is not None:
-            progress(done, starts.size)
+            progress(parts[number].stop, starts.size)
     return joiners
 
 

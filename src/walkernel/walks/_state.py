@@ -25,6 +25,7 @@ class Key(NamedTuple):
     stream: np.uint64
     k0: np.uint64
     k1: np.uint64
+    first_walks: NDArray[np.int64]  # (starts,): the number of the first walk from each start node of a task
 
 
 class Coupling(NamedTuple):
