@@ -100,7 +100,8 @@ def walks_only(sampling: Sampling, n_threads: int) -> int:
     size = max(1, _sampling.TASK_WALKS // sampling.n_walks)
 
     def work(part: NDArray[np.int64]) -> int:
-        lengths, n, arrays = _sampling._walk(request, factors, part, pool)
+        _, front = request.heads(part)
+        lengths, n, arrays = _sampling.walk(request, request.stream, factors, front, part, pool)
         pool.give_back(arrays)
         return n - lengths.size
 

@@ -35,8 +35,8 @@ _HOME = {
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
     "walkernel.tasks": [
-        "KernelKMeans", "NodeFeatures", "NodeGPClassifier", "NodeGPRegressor", "NodeRidge", "NodeSmoother",
-        "ODESolution", "clustering_error", "solve_ode",
+        "GPPrediction", "KernelKMeans", "NodeFeatures", "NodeGPClassifier", "NodeGPRegressor", "NodeRidge",
+        "NodeSmoother", "ODESolution", "clustering_error", "gp_posterior", "solve_ode",
     ],
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from walkernel.sampling import sample_features, sample_walks
     from walkernel.storing import StoredFeatures, open_features, store_features
     from walkernel.tasks import (
+        GPPrediction,
         KernelKMeans,
         NodeFeatures,
         NodeGPClassifier,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         NodeSmoother,
         ODESolution,
         clustering_error,
+        gp_posterior,
         solve_ode,
     )
     from walkernel.walks import CoupledWalks, IndependentWalks

@@ -338,6 +338,10 @@ class KernelOperator(LinearOperator):
             refuse("KernelOperator", parameter, "among the operator's own nodes (K.nodes)", stranger)
         return np.asarray(found)
 
+    def positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
+        """Return which rows some nodes stand for, a flat list; those of other operators are refused."""
+        return self._row_positions(parameter, nodes)
+
     def _row_positions(self, owner: str, nodes: Any) -> NDArray[np.int64]:
         positions = np.atleast_1d(self._positions("nodes", nodes))
         if positions.ndim > 1:

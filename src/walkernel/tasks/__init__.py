@@ -6,6 +6,7 @@ matrix. Nodes are X, the graph is a constructor argument, ``fit`` and ``predict`
 
 from walkernel.tasks._features import NodeFeatures
 from walkernel.tasks._gp_classifier import NodeGPClassifier
+from walkernel.tasks._gp_operator import GPPrediction, gp_posterior
 from walkernel.tasks._gp_regressor import NodeGPRegressor
 from walkernel.tasks._kmeans import KernelKMeans, clustering_error
 from walkernel.tasks._ode import ODESolution, solve_ode
@@ -15,6 +16,7 @@ from walkernel.tasks._walk_cache import WALK_CACHE, WalkCache
 
 __all__ = [
     "WALK_CACHE",
+    "GPPrediction",
     "KernelKMeans",
     "NodeFeatures",
     "NodeGPClassifier",
@@ -24,5 +26,6 @@ __all__ = [
     "ODESolution",
     "WalkCache",
     "clustering_error",
+    "gp_posterior",
     "solve_ode",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -33,6 +33,21 @@ DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
 """Multiplications in a second of a Cholesky factor and of sparse products, for the choice between them."""
 
 
+class Multiplier(NamedTuple):
+    """A covariance matrix by its products: with (n, c) arrays, its diagonal, numbers in use for a column."""
+
+    product: Callable[[Array], Array]
+    diagonal: Array
+    width: int
+
+
+class Multiplied(Protocol):
+    """A prior whose covariance is known by products."""
+
+    def multiplier(self) -> Multiplier:
+        """Return them."""
+
+
 class Prior:
     """g ~ N(0, a²ΦΦᵀ) at the observed nodes.
 
@@ -51,6 +66,18 @@ class Prior:
     def covariance(self) -> Array:
         """a²ΦΦᵀ, (n, n)."""
         return self.with_nodes(self.features)
+
+    def multiplier(self) -> Multiplier:
+        """Return products with a²ΦΦᵀ, columns that no walk reaches left out."""
+        features, threads = self.features, thread_count("Prior", None)
+        _, columns = np.unique(features.indices, return_inverse=True)
+        shape = (features.shape[0], int(columns.max(initial=0)) + 1)
+        scaled = scipy.sparse.csr_array((self.amplitude * features.data, columns, features.indptr), shape)
+
+        def product(V: Array) -> Array:
+            return multiply(scaled, multiply_transposed(scaled, V, threads), threads)
+
+        return Multiplier(product, np.asarray(scaled.power(2).sum(axis=1)), max(shape))
 
     def with_nodes(self, rows: scipy.sparse.csr_array) -> Array:
         """Return the covariances with other nodes, (n, k)."""
@@ -178,17 +205,12 @@ class Factorized:
 class Iterated:
     """S by conjugate gradients, preconditioned by its diagonal."""
 
-    def __init__(self, prior: Prior, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
-        features, amplitude = prior.features, prior.amplitude
+    def __init__(self, prior: Multiplied, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
         self.n_iter = 0
-        self._prior = prior
         self._owner, self._tol, self._max_iter = owner, tol, max_iter
-        _, columns = np.unique(features.indices, return_inverse=True)
-        shape = (features.shape[0], int(columns.max(initial=0)) + 1)
-        self._features = scipy.sparse.csr_array((amplitude * features.data, columns, features.indptr), shape)
+        self._product, diagonal, self._width = prior.multiplier()
         self._variances = variances[:, None]
-        self._diagonal = np.asarray(self._features.power(2).sum(axis=1))[:, None] + self._variances
-        self._threads = thread_count(owner, None)
+        self._diagonal = diagonal[:, None] + self._variances
 
     def suited(self, n_sides: int) -> Covariance:
         """Return the same."""
@@ -196,12 +218,11 @@ class Iterated:
 
     def _multiply(self, V: Array) -> Array:
         """Return S V."""
-        inner = multiply_transposed(self._features, V, self._threads)
-        return multiply(self._features, inner, self._threads) + self._variances * V
+        return self._product(V) + self._variances * V
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c), in blocks of columns that fit into memory with Φᵀ of them."""
-        size = max(1, MOST_AT_ONCE // max(self._features.shape))
+        size = max(1, MOST_AT_ONCE // self._width)
         parts = [self._solve(sides[:, i : i + size]) for i in range(0, sides.shape[1], size)]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
@@ -251,10 +272,14 @@ class Chosen(Iterated):
     """Systems that may be factorised at the same time."""
     _factorized: Factorized | None = None
 
+    def __init__(self, prior: Prior, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
+        super().__init__(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+        self._prior = prior
+
     def suited(self, n_sides: int) -> Covariance:
         """Return a factor if it costs less, by the iterations used so far."""
         n = self._variances.size
-        iterated = n_sides * max(self.n_iter, 10) * 2 * self._features.nnz / SPARSE_SPEED
+        iterated = n_sides * max(self.n_iter, 10) * 2 * self._prior.features.nnz / SPARSE_SPEED
         factorized = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
         fits = self.n_systems * n**2 <= MOST_FACTORIZED**2
         if self._factorized is None and fits and factorized < iterated:

@@ -130,7 +130,7 @@ def solve_ode(
     sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
-    engine: str = "walks",
+    engine: str | Callable[[Kernel], KernelOperator] = "walks",
     pair: str = "auto",
     quadrature: str = "gauss-legendre",
     n_points: int | None = None,
@@ -166,9 +166,10 @@ def solve_ode(
         Key of the randomness.
     nodes : list of nodes, optional
         Where x is wanted; everywhere if not given.
-    engine : {"walks", "polynomial"}
+    engine : {"walks", "polynomial"} or callable
         Walks with error bars, or deterministic sparse products, for which n_walks, sampler, pair and
-        n_threads mean nothing.
+        n_threads mean nothing; or a function that makes an operator on all nodes of a kernel, for instance
+        on a cluster. Standard errors are then NaN.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the nodes asked for, and
         is what "auto" takes if ``nodes`` are given.
@@ -199,7 +200,8 @@ def solve_ode(
     owner = "solve_ode"
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     one_of(owner, "matrix", matrix, GENERATORS)
-    one_of(owner, "engine", engine, ("walks", "polynomial"))
+    if not callable(engine):
+        one_of(owner, "engine", engine, ("walks", "polynomial"))
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
     one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
@@ -211,11 +213,16 @@ def solve_ode(
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     warn_of_growth(problem.G)
-    if engine == "polynomial":
+    if callable(engine):
+        terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=True)
+        estimate = _multiply_out(problem, terms, partial(_checked_operator, engine, graph), ids, report)
+        estimate.variance[:] = np.nan
+    elif engine == "polynomial":
         if samples is None:
             estimate = _march(problem, n_points, ids, report)
         else:
-            estimate = _multiply_out(problem, samples, ids, report)
+            terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
+            estimate = _multiply_out(problem, terms, partial(_operator, problem.G), ids, report)
     else:
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
         widest = problem.kernel(problem.t[-1])
@@ -307,15 +314,28 @@ def _march(
     return Estimate(states, np.zeros_like(states), NO_SHARES, [])
 
 
+def _checked_operator(
+    engine: Callable[[Kernel], KernelOperator], graph: Graph, kernel: Kernel
+) -> KernelOperator:
+    """Return what the user's function makes of a kernel."""
+    K = engine(kernel)
+    if not isinstance(K, KernelOperator) or K.shape[0] != graph.n_nodes:
+        refuse("solve_ode", "engine", "a function that returns an operator on all nodes", K)
+    return K
+
+
 def _multiply_out(
-    problem: _Problem, samples: Rule, ids: NDArray[np.int64], progress: Callable[[int, int], object] | None
+    problem: _Problem,
+    terms: list[Term],
+    operator: Callable[[Kernel], KernelOperator],
+    ids: NDArray[np.int64],
+    progress: Callable[[int, int], object] | None,
 ) -> Estimate:
-    """Sum the terms of Monte Carlo quadrature with deterministic products."""
-    terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
+    """Sum terms by products with operators."""
     x = np.zeros((problem.t.size, ids.size))
     shares = np.zeros((len(terms), ids.size))
     for i, term in enumerate(terms):
-        shares[i] = (_operator(problem.G, term.kernel) @ term.vector())[ids]
+        shares[i] = (operator(term.kernel) @ term.vector())[ids]
         x[term.time] += shares[i]
         if progress is not None:
             progress(i + 1, len(terms))

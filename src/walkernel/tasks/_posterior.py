@@ -12,6 +12,7 @@ of that draw: one vector of weights for all nodes (pathwise conditioning).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse
@@ -47,10 +48,14 @@ class Posterior:
         rest = np.linalg.solve(self._certainty, products[1:, 0])
         self.beta = observed.offset + rest
         self.dual = solved[:, 0] - self._basis @ rest
-        self.weights = self._weights_of(self.dual)
+
+    @cached_property
+    def weights(self) -> Array:
+        """a²Φᵀ S⁻¹(z − Hβ): what features are multiplied by."""
+        return self._weights_of(self.dual)
 
     def _weights_of(self, dual: Array) -> Array:
-        """Return a²Φᵀ S⁻¹(z − Hβ): what features are multiplied by."""
+        """Return a²Φᵀ times a solution."""
         return self.prior.amplitude**2 * np.asarray(self.prior.features.T @ dual)
 
     def mean(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
