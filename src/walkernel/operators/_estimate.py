@@ -27,6 +27,7 @@ from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
 from walkernel.operators._plan import Asked, Plan, make_plan
 from walkernel.operators._stitched import StitchedOperator
+from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
 from walkernel.products import Features, SharedHead
 from walkernel.sampling import feature_rows
@@ -45,6 +46,7 @@ def estimate_kernel(
     ensembles: str | None = None,
     stitches: int | None = None,
     budget: float | None = None,
+    tolerance: float | None = None,
     n_threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelOperator:
@@ -77,6 +79,11 @@ def estimate_kernel(
     budget : float, optional
         Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
+    tolerance : float in (0, 1), optional
+        Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm that is to be met, instead of either: of all entries
+        of K, or of those between ``nodes``. Walks, from 64 on, are made more until their own spread tells
+        that the error is expected to be no larger; a single sample may be off by some percent more. What
+        would take more than 1e10 steps is refused.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
@@ -106,10 +113,13 @@ def estimate_kernel(
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
     asked = Asked(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
-    plan = make_plan(asked)
     run = _Run(check_seed(owner, seed), thread_count(owner, n_threads), progress_callback(owner, progress))
-    factors = _factors(asked, plan, run)
-    return factors[0] if plan.stitches == 1 else StitchedOperator(graph, factors)
+
+    def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
+        factors = _factors(asked, plan, run)
+        return factors[0] if plan.stitches == 1 else StitchedOperator(graph, factors)
+
+    return walk(make_plan(asked)) if tolerance is None else meet_tolerance(asked, tolerance, walk)
 
 
 class _Rows(NamedTuple):

@@ -2,6 +2,7 @@
 
 from walkernel.walks._heads import Head, follow_front
 from walkernel.walks._samplers import (
+    GROUPS,
     SAMPLERS,
     CoupledWalks,
     IndependentWalks,
@@ -14,6 +15,7 @@ from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_t
 from walkernel.walks._weighing import Terms, over_threads, sort_terms
 
 __all__ = [
+    "GROUPS",
     "SAMPLERS",
     "CoupledWalks",
     "Deposits",
