@@ -204,7 +204,7 @@ def choose_pair(
     )
     transition = "weights" if sampler is None else sampler.transition
     symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p], stitches) for p in ("symmetric", "lazy"))
-    if symmetric.largest_p_halt(transition) > needed:
+    if symmetric.largest_p_halt(transition) > needed and not divergence(symmetric):
         return "symmetric", ""
     radius = symmetric.radius
     converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
