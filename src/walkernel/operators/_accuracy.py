@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
     from walkernel.operators._walk import FeatureOperator
 
-ENTRIES, FEWEST_COLUMNS, MOST_COLUMNS = 2**14, 4, 64
+ENTRIES, FEWEST_COLUMNS, MOST_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
 ENTRIES_OF_T, FEWEST_OF_T = 2**10, 2
 """The same for the signs that T is taken from."""
