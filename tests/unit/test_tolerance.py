@@ -68,6 +68,12 @@ def test_a_smaller_tolerance_takes_more_steps():
     assert steps[0] < steps[1] < steps[2]
 
 
+def test_heads_are_not_longer_than_the_tolerance_asks_for():
+    K = wk.estimate_kernel(graphs.karate(), wk.InverseCosine(), tolerance=0.007)
+    assert K.origin.sampler.head > 0
+    assert K.explain().error > 0.6 * 0.007
+
+
 @pytest.mark.parametrize(
     ("graph", "kernel"),
     [(graphs.karate(), wk.PStepRandomWalk(4, 3.0)), (graphs.karate(), wk.PowerSeries([0.0, 1.0])),

@@ -81,7 +81,7 @@ def estimate_kernel(
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
     tolerance : float in (0, 1), optional
         Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm that is to be met, instead of either: of all entries
-        of K, or of those between ``nodes``. Walks, from 64 on, are made more until their own spread tells
+        of K, or of those between ``nodes``. Walks, from 16 on, are made more until their own spread tells
         that the error is expected to be no larger; a single sample may be off by some percent more. What
         would take more than 1e10 steps is refused.
     n_threads : int, optional

@@ -7,16 +7,17 @@ pairs of walks to x²: from one batch follows the x that meets the tolerance, an
 
     n_r = V_r / x   walks,   at the cost of   c_r + n_r · Σ_k S_r(k)   steps:
 
-the edges that the head follows and the steps of the walks. The head of least cost is taken. Heads only get
-longer and, for the same head, walks more numerous, so that this comes to an end. That V_r tells what a head
-is worth holds within some ten percent from one hop on, and it errs to the side of too few walks: the next
-batch, which is larger by little, tells.
+the edges that the head follows and the steps of the walks. The head of least cost is taken, of those that
+leave something to at least half of the fewest walks: longer ones would give far more than was asked for.
+Heads only get longer and, for the same head, walks more numerous, so that this comes to an end. That V_r
+tells what a head is worth holds within some ten percent from one hop on, and errs to the side of too few
+walks, which the next batch makes good.
 
-A batch is all walks anew, and the next one is up to 16 times as large, so that the last one dominates; where
-more is to be gained, it takes half the way, by the logarithm, if that is less. Its
-walks begin with those of the batches before as long as the sampler stays the same, since walks are keyed.
-The same seed, sampler and n_walks therefore give the same operator without a tolerance. Batches aim at 0.9
-of the tolerance, so that the estimate of the error, right within a few percent, rarely asks for one more.
+A batch is all walks anew. The next one has at most 16 times smaller a variance; where more is needed, it goes
+half the way there, by the logarithm, if that is less, so that the last batch dominates. Its walks begin with
+those of the batch before as long as the sampler stays the same, since walks are keyed; the same seed, sampler
+and n_walks give the same operator without a tolerance. Batches aim at 0.9 of the tolerance, so that the
+estimate of the error, right within a few percent, rarely asks for one more.
 
 What is met is the expected error, as estimated; the error of a single sample varies about it, by about a
 percent for a thousand nodes, a tenth for thirty, and for a block of a few entries as much as these do.
