@@ -102,6 +102,8 @@ def estimate_kernel(
     >>> error = K.to_dense() - wk.exact_kernel(graph, wk.Diffusion(sigma=1.0))
     >>> bool(abs(error).max() < 0.05)
     True
+    >>> wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), tolerance=1e-3).explain().error <= 1e-3
+    True
     """
     owner = "estimate_kernel"
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
