@@ -25,7 +25,7 @@ test test-core: export OMP_NUM_THREADS = 1
 # tests of other things than compiled loops, which are slow where loops are not compiled
 NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
 	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py experiments \
-	test_plan.py test_planning.py test_explain.py test_stitched.py
+	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py
 
 .PHONY: demo test test-core lint bench clean
 
@@ -53,6 +53,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tasks.py
 	$(BIN)/python benchmarks/error_bars.py
+	$(BIN)/python benchmarks/tolerance.py --quick
 	$(BIN)/python benchmarks/accuracy.py --quick
 	$(BIN)/python benchmarks/regimes.py --quick
 	$(BIN)/python benchmarks/gp.py calibration scale --quick

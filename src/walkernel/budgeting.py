@@ -58,6 +58,7 @@ def head_costs(
     directions: Iterable[bool],
     limit: float,
     longest: int = LONGEST_HEAD,
+    n_probes: int = PROBES,
 ) -> list[float]:
     """Return the mean number of edges that heads of 0, 1, … hops follow, as long as it is within a limit.
 
@@ -66,8 +67,8 @@ def head_costs(
     turned = {direction and graph.directed for direction in directions}
     tables = [hop_table(graph, matrix, "weights", direction) for direction in turned]
     probes = ids
-    if ids.size > PROBES:
-        probes = ids[((np.arange(PROBES) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
+    if ids.size > n_probes:
+        probes = ids[((np.arange(n_probes) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
     per_direction = [_edges(table, probes, limit, longest) for table in tables]
     shortest = min(len(edges) for edges in per_direction)
     totals = [sum(edges[r] for edges in per_direction) for r in range(shortest)]
@@ -166,7 +167,7 @@ def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Spending | Non
     n_walks -= n_walks % next((g for g in (16, 8) if n_walks >= MANY_GROUPS * g), 4 if n_walks >= 16 else 1)
     if n_walks < FEWEST_WALKS:
         return None
-    score = _variance(sizes, head, law) * law.sum() / steps
+    score = walk_variance(sizes, head, law) * law.sum() / steps
     for margin in np.arange(1.0, LONGEST_MARGIN, 0.02) * MARGIN:
         longer = matched_survival(sizes[head:], margin=margin)[1:]
         if n_walks * longer.sum() > steps:
@@ -187,7 +188,7 @@ def spend_walks(
         if head >= sizes.size - 1 and best is not None:
             break
         law = law_after(head)
-        score = _variance(sizes, head, law) / n_walks * (cost + n_walks * law.sum())
+        score = walk_variance(sizes, head, law) / n_walks * (cost + n_walks * law.sum())
         if best is None or score < best.score:
             sampler = CoupledWalks(tuple(law), head=head, group=group_of(n_walks))
             best = Spending(sampler, n_walks, 1, cost, score)
@@ -200,7 +201,7 @@ def matched_after(sizes: Sizes, head: int) -> NDArray[np.float64]:
     return matched_survival(sizes[head:])[1:]
 
 
-def _variance(sizes: Sizes, head: int, law: NDArray[np.float64]) -> float:
+def walk_variance(sizes: Sizes, head: int, law: NDArray[np.float64]) -> float:
     """Return Σ f_k² / S(k) over the lengths beyond the head."""
     beyond = sizes[head + 1 : head + 1 + law.size]
     return float((beyond**2 / law[: beyond.size]).sum())

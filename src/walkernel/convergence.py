@@ -182,34 +182,34 @@ class Root:
 
 def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:
     """Warn if the walks are too short for the sequence, in theory or in practice."""
+    if message := lack_of_variance(modulated, sampler):
+        warnings.warn(message, InfiniteVarianceWarning, stacklevel=4)
+
+
+def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:
+    """Say why walks are too short for the sequence, in theory or in practice; "" if they are not."""
     limit = modulated.largest_p_halt(sampler.transition)
     if 1 - sampler.ratio >= limit and sampler.ratio > 0:
         remedy = f"p_halt below {limit:.3g}" if limit > 0 else "pair='lazy' or another kernel"
-        warnings.warn(
+        return (
             f"{modulated.name} has infinite variance with {sampler}: it decays too slowly for walks that "
-            f"short. Use {remedy}.",
-            InfiniteVarianceWarning,
-            stacklevel=4,
+            f"short. Use {remedy}."
         )
-        return
     sizes = modulated.sizes(sampler.transition)
     unseen = sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.sum() > 0 else 1.0
     if not unseen <= 1e-3:  # NaN where the sizes are beyond all numbers
         remedy = "a smaller p_halt" if sampler.ratio > 0 else "the law of matched_law"
-        warnings.warn(
+        return (
             f"{modulated.name} has a variance that is infinite in practice with {sampler}: "
             f"{100 * unseen:.3g} % of it lies at lengths that fewer than one walk in a million reaches. "
-            f"Use {remedy}.",
-            InfiniteVarianceWarning,
-            stacklevel=4,
+            f"Use {remedy}."
         )
-    elif sampler.ratio == 0 and (excess := _excess(sizes, sampler.survival())) > 100:
-        warnings.warn(
+    if sampler.ratio == 0 and (excess := _excess(sizes, sampler.survival())) > 100:
+        return (
             f"{modulated.name} has {excess:.0f} times the variance with {sampler} that matched walks have "
-            "for the same number of steps. Use the law of matched_law.",
-            InfiniteVarianceWarning,
-            stacklevel=4,
+            "for the same number of steps. Use the law of matched_law."
         )
+    return ""
 
 
 def matched_survival(*sizes: NDArray[np.float64], margin: float = MARGIN) -> NDArray[np.float64]:

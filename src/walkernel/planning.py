@@ -204,7 +204,7 @@ def choose_pair(
     )
     transition = "weights" if sampler is None else sampler.transition
     symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p], stitches) for p in ("symmetric", "lazy"))
-    if symmetric.largest_p_halt(transition) > needed:
+    if symmetric.largest_p_halt(transition) > needed and not divergence(symmetric):
         return "symmetric", ""
     radius = symmetric.radius
     converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
@@ -228,18 +228,8 @@ def checked_sampler(
     Walks that are drawn in several sets follow the head of a node once for each.
     """
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
-    radius = modulated.radius
-    if (
-        pair == "symmetric"
-        and kernel.has_root()
-        and radius <= spectral_radius(graph, kernel.matrix, below=radius)
-    ):
-        warnings.warn(
-            f"{modulated.name} does not converge on this graph: {modulated.root} is singular at distance "
-            f"{radius:.3g} from 0. Use the lazy pair, or another kernel.",
-            InfiniteVarianceWarning,
-            stacklevel=4,
-        )
+    if message := divergence(modulated):
+        warnings.warn(message, InfiniteVarianceWarning, stacklevel=4)
         return sampler or LAST_RESORT
     if pair == "symmetric":
         kernel.modulation(1)
@@ -249,6 +239,21 @@ def checked_sampler(
     if n_walks is not None:
         _warn_of_unreached(modulated, sampler, n_walks)
     return sampler
+
+
+def divergence(modulated: Modulated) -> str:
+    """Say why the modulation function of a symmetric pair does not converge on a graph; "" if it does."""
+    graph, kernel, radius = modulated.graph, modulated.kernel, modulated.radius
+    if (
+        modulated.pair == "symmetric"
+        and kernel.has_root()
+        and radius <= spectral_radius(graph, kernel.matrix, below=radius)
+    ):
+        return (
+            f"{modulated.name} does not converge on this graph: {modulated.root} is singular at distance "
+            f"{radius:.3g} from 0. Use the lazy pair, or another kernel."
+        )
+    return ""
 
 
 def _warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> None:

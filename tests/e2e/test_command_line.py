@@ -127,6 +127,13 @@ class TestKernel:
         assert [row[1] for row in rows] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
         assert [float(row[2]) for row in rows] == pytest.approx(values, rel=1e-5)
 
+    def test_a_tolerance_instead_of_walks(self, karate):
+        wanted = ("--kernel", "diffusion(sigma=3)", "--tolerance", "0.05", "--json")
+        found = json.loads(succeed("kernel", "karate", "--row", 0, *wanted))
+        K = wk.estimate_kernel(karate, wk.Diffusion(3.0), tolerance=0.05)
+        assert found["n_steps"] == K.n_steps
+        assert [entry["value"] for entry in found["rows"]] == K.entries(0, np.arange(34)).tolist()
+
     def test_entries_alone_walk_from_their_nodes_alone(self, karate):
         found = json.loads(succeed("kernel", "karate", "--entry", 4, 4, "--walks", 32, "--json"))
         K = wk.estimate_kernel(karate, wk.Diffusion(), 32, nodes=[4])
@@ -199,6 +206,12 @@ class TestFeatures:
 
 
 class TestTasks:
+    def test_clusters_of_a_kernel_to_a_tolerance(self, karate):
+        printed = succeed("cluster", "karate", "-k", 2, "--tolerance", "0.05", "--json")
+        K = wk.estimate_kernel(karate, wk.Diffusion(), tolerance=0.05)
+        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_
+        assert [entry["cluster"] for entry in json.loads(printed)["clusters"]] == labels.tolist()
+
     def test_cluster(self, karate, folder):
         arguments = ("cluster", "karate", "-k", 2, "--kernel", "diffusion(sigma=2)", "--out", "labels.csv")
         found = json.loads(succeed(*arguments, "--json"))

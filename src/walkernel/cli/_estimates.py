@@ -19,6 +19,7 @@ from walkernel.cli._inputs import (
     Out,
     Relabel,
     Seed,
+    Tolerance,
     Walks,
     chosen_nodes,
     every_node,
@@ -78,6 +79,7 @@ def kernel(
     kernel: KernelName = "diffusion",
     matrix: Matrix = "normalized",
     walks: Walks = None,
+    tolerance: Tolerance = None,
     seed: Seed = 0,
     json: Json = False,
     directed: Directed = None,
@@ -100,7 +102,9 @@ def kernel(
     from walkernel.operators import estimate_kernel
 
     with progress("walks") as report:
-        K = estimate_kernel(network, wanted, walks, seed=seed, nodes=only, progress=report)
+        K = estimate_kernel(
+            network, wanted, walks, seed=seed, nodes=only, tolerance=tolerance, progress=report
+        )
     found = {"entries": _entries(K, pairs[::2], pairs[1::2])}
     found["rows"] = [record for node in rows for record in _row(K, node)]
     found["neighbors"] = _neighbors(K, tops, k)

@@ -51,6 +51,9 @@ Matrix = Annotated[
 Walks = Annotated[
     int | None, typer.Option("--walks", min=1, help="Walks from each node; 400 steps if not given.")
 ]
+Tolerance = Annotated[
+    float | None, typer.Option("--tolerance", help="Relative error to meet, instead of --walks.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same walks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Nodes = Annotated[list[str] | None, typer.Option("--node", metavar="NODE…", help="One or more nodes.")]

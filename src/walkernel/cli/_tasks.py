@@ -20,6 +20,7 @@ from walkernel.cli._inputs import (
     OptionalOut,
     Relabel,
     Seed,
+    Tolerance,
     Walks,
     chosen_nodes,
     every_node,
@@ -53,6 +54,7 @@ def cluster(
     kernel: KernelName = "diffusion",
     matrix: Matrix = "normalized",
     walks: Walks = None,
+    tolerance: Tolerance = None,
     seed: Seed = 0,
     out: OptionalOut = None,
     json: Json = False,
@@ -71,7 +73,7 @@ def cluster(
     from walkernel.tasks import KernelKMeans
 
     with progress("walks") as report:
-        K = estimate_kernel(network, wanted, walks, seed=seed, progress=report)
+        K = estimate_kernel(network, wanted, walks, seed=seed, tolerance=tolerance, progress=report)
     with progress("clusters"):
         model = KernelKMeans(k, random_state=seed).fit(K)
     labels = model.labels_.tolist()

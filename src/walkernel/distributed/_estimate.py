@@ -14,7 +14,7 @@ from walkernel.distributed._features import brought_here, sample_job
 from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import KernelOperator, assemble, in_directory, prepare
+from walkernel.operators import KernelOperator, check_wishes, in_directory, realize, refuse_tolerance
 from walkernel.walks import Sampler
 
 
@@ -32,6 +32,7 @@ def estimate_kernel(
     ensembles: str | None = None,
     stitches: int | None = None,
     budget: float | None = None,
+    tolerance: float | None = None,
     directory: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> KernelOperator:
@@ -51,7 +52,7 @@ def estimate_kernel(
         Nodes of a block of features; if not given, what makes about 64 MiB, and four blocks for each worker.
     directory : path, optional
         Keep the features there, in files that this process writes, in place of the workers' memory.
-    kernel, n_walks, sampler, seed, nodes, pair, ensembles, stitches, budget, progress
+    kernel, n_walks, sampler, seed, nodes, pair, ensembles, stitches, budget, tolerance, progress
         As in ``walkernel.estimate_kernel``.
 
     Examples
@@ -65,7 +66,7 @@ def estimate_kernel(
     True
     """
     owner = "walkernel.distributed.estimate_kernel"
-    asked, plan = prepare(
+    asked = check_wishes(
         owner, graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
@@ -74,5 +75,6 @@ def estimate_kernel(
     if directory is None:
         source: Any = partial(sample_job, cluster=cluster, block_size=size, progress=report)
     else:
+        refuse_tolerance(owner, tolerance)
         source = in_directory(owner, directory, size, brought_here(cluster), report)
-    return assemble(asked, plan, check_seed(owner, seed), source)
+    return realize(asked, tolerance, check_seed(owner, seed), source)

@@ -2,7 +2,13 @@
 
 from walkernel.operators._base import EstimatedNeighbors, KernelOperator, Neighbors
 from walkernel.operators._error_bars import Estimate, enough_groups
-from walkernel.operators._estimate import assemble, estimate_kernel, in_directory, prepare
+from walkernel.operators._estimate import (
+    check_wishes,
+    estimate_kernel,
+    in_directory,
+    realize,
+    refuse_tolerance,
+)
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._polynomial import polynomial_operator
 from walkernel.operators._products import Product, Side, Walked, standard_errors
@@ -15,12 +21,13 @@ __all__ = [
     "Product",
     "Side",
     "Walked",
-    "assemble",
+    "check_wishes",
     "enough_groups",
     "estimate_kernel",
     "exact_kernel",
     "in_directory",
     "polynomial_operator",
-    "prepare",
+    "realize",
+    "refuse_tolerance",
     "standard_errors",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import instance, one_of, progress_callback, thread_count
+from walkernel._checks import instance, one_of, progress_callback, refuse, thread_count
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
 from walkernel.features import Sampling, scaled_sequence
@@ -30,6 +30,7 @@ from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
 from walkernel.operators._plan import Asked, Plan, make_plan
 from walkernel.operators._stitched import StitchedOperator
+from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
 from walkernel.products import FeatureBlocks, Features, Matrix, SharedHead
 from walkernel.sampling import WalkJob, walk_job
@@ -49,6 +50,7 @@ def estimate_kernel(
     ensembles: str | None = None,
     stitches: int | None = None,
     budget: float | None = None,
+    tolerance: float | None = None,
     directory: str | os.PathLike[str] | None = None,
     n_threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -82,6 +84,11 @@ def estimate_kernel(
     budget : float, optional
         Total number of steps to walk, by all sides and factors and along all edges of heads, instead of
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
+    tolerance : float in (0, 1), optional
+        Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm that is to be met, instead of either: of all entries
+        of K, or of those between ``nodes``. Walks, from 16 on, are made more until their own spread tells
+        that the error is expected to be no larger; a single sample may be off by some percent more. What
+        would take more than 1e10 steps is refused.
     directory : path, optional
         Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
         is repeated with the same arguments, and one that was finished opens what is there.
@@ -103,9 +110,11 @@ def estimate_kernel(
     >>> error = K.to_dense() - wk.exact_kernel(graph, wk.Diffusion(sigma=1.0))
     >>> bool(abs(error).max() < 0.05)
     True
+    >>> wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), tolerance=1e-3).explain().error <= 1e-3
+    True
     """
     owner = "estimate_kernel"
-    asked, plan = prepare(
+    asked = check_wishes(
         owner, graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
@@ -113,11 +122,12 @@ def estimate_kernel(
     if directory is None:
         source: Source = partial(walk_job, n_threads=threads, progress=report)
     else:
+        refuse_tolerance(owner, tolerance)
         source = in_directory(owner, directory, None, in_this_process(threads), report)
-    return assemble(asked, plan, check_seed(owner, seed), source)
+    return realize(asked, tolerance, check_seed(owner, seed), source)
 
 
-def prepare(
+def check_wishes(
     owner: str,
     graph: Graph,
     kernel: Kernel,
@@ -129,8 +139,8 @@ def prepare(
     ensembles: str | None,
     stitches: int | None,
     budget: float | None,
-) -> tuple[Asked, Plan]:
-    """Check what was asked for, and decide what was left open."""
+) -> Asked:
+    """Check what was asked for."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
@@ -140,7 +150,24 @@ def prepare(
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
     asked = Asked(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
-    return asked, make_plan(asked)
+    return asked
+
+
+def realize(asked: Asked, tolerance: float | None, seed: int, source: Source) -> KernelOperator:
+    """Decide what was left open, and make the operator from the walks that a source samples."""
+
+    def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
+        factors = _factors(asked, plan, seed, source)
+        return factors[0] if plan.stitches == 1 else StitchedOperator(asked.graph, factors)
+
+    return walk(make_plan(asked)) if tolerance is None else meet_tolerance(asked, tolerance, walk)
+
+
+def refuse_tolerance(owner: str, tolerance: float | None) -> None:
+    """Refuse to keep walks in files that are thrown away when more are needed."""
+    if tolerance is not None:
+        remedy = "Estimate without a directory first, and take the n_walks and sampler of K.origin."
+        refuse(owner, "tolerance", "None with a directory", tolerance, remedy)
 
 
 def in_directory(
@@ -178,12 +205,6 @@ class _Rows(NamedTuple):
     features: Features
     norms: NDArray[np.float64]
     n_steps: int
-
-
-def assemble(asked: Asked, plan: Plan, seed: int, source: Source) -> KernelOperator:
-    """Make the operator of a plan from the walks that a source samples."""
-    factors = _factors(asked, plan, seed, source)
-    return factors[0] if plan.stitches == 1 else StitchedOperator(asked.graph, factors)
 
 
 def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:

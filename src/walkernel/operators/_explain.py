@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from walkernel.operators._accuracy import accuracy
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.operators._polynomial import polynomial_terms
@@ -26,15 +25,13 @@ ENSEMBLES = {
     "shared": "one set of walks serves both sides: positive semidefinite, its diagonal biased upward.",
 }
 SMALLEST_ERROR = 1e-12
-SIGNS, MOST_SIGNS = 2**15, 64
-"""Random signs that an error is judged by, about: fewer columns of them for larger graphs."""
 
 
 def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin: Origin) -> Explanation:
     """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
     groups = count_groups(origin.n_walks, origin.sampler)
-    error = _relative_error(K) if groups > 1 else None
-    n_bytes = _bytes(factors)
+    error = accuracy(K).error if groups > 1 else None
+    n_bytes = feature_bytes(factors)
     reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
     products = _polynomial_products(origin, reached)
     note = f" ({factors[0].note})" if factors[0].note else ""
@@ -109,17 +106,7 @@ def _advice(K: KernelOperator, products: int | None, error: float, per_node: flo
     ]
 
 
-def _relative_error(K: KernelOperator) -> float:
-    """Return the relative Frobenius error: that of K @ V for columns of random signs."""
-    columns = max(1, min(MOST_SIGNS, SIGNS // K.shape[0]))
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(K.shape[0], columns))
-    value, stderr = K.estimate_product(signs)
-    squared = float((stderr**2).sum())
-    signal = float((value**2).sum()) - squared
-    return 0.0 if squared == 0 else float(np.sqrt(squared / signal)) if signal > 0 else np.inf
-
-
-def _bytes(factors: Sequence[FeatureOperator]) -> int:
+def feature_bytes(factors: Sequence[FeatureOperator]) -> int:
     """Return the memory of the features; what several have in common counts once."""
     sides = [side for factor in factors for side in (factor.left, factor.right)]
     parts = {id(part): part for side in sides for part in parts_of(side)}

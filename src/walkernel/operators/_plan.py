@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.budgeting import (
     FEWEST_WALKS,
+    PROBES,
     Spending,
     head_costs,
     matched_after,
@@ -62,11 +63,7 @@ def make_plan(asked: Asked) -> Plan:
     """Decide all that is left open."""
     if asked.n_walks is not None and asked.budget is not None:
         refuse(OWNER, "budget", "None if n_walks is given", asked.budget, "Give one of the two.")
-    stitches = None
-    if asked.stitches is not None:
-        stitches = whole_number(OWNER, "stitches", asked.stitches, 1, MOST_STITCHES)
-    pair, note = choose_pair(asked.graph, asked.kernel, asked.pair, asked.sampler, stitches or 1)
-    _check_stitches(stitches or 1, asked.local, pair, note)
+    pair, note, stitches = settle(asked)
     if asked.sampler is not None or not _has_finite_variance(asked, pair, stitches or 1):
         return _with_sampler(asked, pair, note, stitches or 1)
     ensembles = _ensembles(asked, pair)
@@ -78,16 +75,25 @@ def make_plan(asked: Asked) -> Plan:
     return Plan(pair, note, ensembles, spent.sampler, spent.n_walks, spent.stitches)
 
 
+def settle(asked: Asked) -> tuple[str, str, int | None]:
+    """Return the pair, the reason for it if there is one, and the number of factors that was asked for."""
+    stitches = None
+    if asked.stitches is not None:
+        stitches = whole_number(OWNER, "stitches", asked.stitches, 1, MOST_STITCHES)
+    pair, note = choose_pair(asked.graph, asked.kernel, asked.pair, asked.sampler, stitches or 1)
+    _check_stitches(stitches or 1, asked.local, pair, note)
+    return pair, note, stitches
+
+
 def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spending:
     """Choose head, law, groups and factors for a number of walks or of steps."""
-    graph, directions = asked.graph, DIRECTIONS[pair]
-    two_sided = pair == "symmetric" and ensembles == "independent"
+    two_sided = is_two_sided(pair, ensembles)
 
     def sizes_of(factors: int) -> NDArray[np.float64]:
-        return Modulated(graph, asked.kernel, pair, directions, factors).sizes("weights", rest=2.0**-64)
+        return walked_sizes(asked, pair, factors)
 
     def costs(limit: float) -> list[float]:
-        return head_costs(graph, asked.ids, asked.kernel.matrix, directions if two_sided else (False,), limit)
+        return edges_of_heads(asked, pair, ensembles, limit)
 
     if asked.n_walks is not None:
         n_walks = whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
@@ -110,6 +116,26 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
         return spent
     fewest = 2 if ensembles == "debiased" else 1
     return _few_steps(sizes_of(stitches or 1), stitches or 1, sides, steps, asked, fewest)
+
+
+def is_two_sided(pair: str, ensembles: str) -> bool:
+    """Tell whether each side has walks of its own."""
+    return pair == "symmetric" and ensembles == "independent"
+
+
+def walked_sizes(asked: Asked, pair: str, stitches: int) -> NDArray[np.float64]:
+    """Return the |f_k| of what the walks of a factor are weighted with."""
+    return Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches).sizes(
+        "weights", rest=2.0**-64
+    )
+
+
+def edges_of_heads(
+    asked: Asked, pair: str, ensembles: str, limit: float, n_probes: int = PROBES
+) -> list[float]:
+    """Return the edges that exact heads of 0, 1, … hops follow from a node on average, up to a limit."""
+    directions = DIRECTIONS[pair] if is_two_sided(pair, ensembles) else (False,)
+    return head_costs(asked.graph, asked.ids, asked.kernel.matrix, directions, limit, n_probes=n_probes)
 
 
 def _few_steps(

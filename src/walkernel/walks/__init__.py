@@ -2,6 +2,7 @@
 
 from walkernel.walks._heads import Head, follow_front
 from walkernel.walks._samplers import (
+    GROUPS,
     SAMPLERS,
     CoupledWalks,
     IndependentWalks,
@@ -15,6 +16,7 @@ from walkernel.walks._update import Rewalked, Starts, rewalk, walk_anew
 from walkernel.walks._weighing import Terms, over_threads, sort_terms
 
 __all__ = [
+    "GROUPS",
     "SAMPLERS",
     "CoupledWalks",
     "Deposits",

@@ -88,7 +88,7 @@ def test_more_are_factorised_where_many_answers_are_asked_for(monkeypatch):
     model = regressor("auto")
     system = model._posterior.system
     assert (system.suited(1) is system) is False  # a factor of 15 nodes costs nothing
-    n, nnz, iterations = 15, system._features.nnz, max(model.n_iter_, 10)
+    n, nnz, iterations = 15, system._prior.features.nnz, max(model.n_iter_, 10)
     enough = 20
     speed = enough * iterations * 2 * nnz / (n**3 / 3 + n**2 * enough / 2)
     monkeypatch.setattr(_covariances, "DENSE_SPEED", 5e8 / speed)

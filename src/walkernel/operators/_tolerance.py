@@ -1,0 +1,217 @@
+"""Accuracy on demand: walks until the relative Frobenius error ‖K̂ − K‖/‖K‖ meets a tolerance.
+
+A batch of walks tells its own error (``_accuracy``), and what another one would have. Let f be what walks are
+weighted with, S_r the length law after an exact head of r hops, V_r = Σ_{k>r} f_k² / S_r(k), and n walks from
+each node. The part of the squared error that goes with one walk is in proportion to x = V_r / n, that of
+pairs of walks to x²: from one batch follows the x that meets the tolerance, and hence, for every head,
+
+    n_r = V_r / x   walks,   at the cost of   c_r + n_r · Σ_k S_r(k)   steps:
+
+the edges that the head follows and the steps of the walks. The head of least cost is taken, of those that
+leave something to at least half of the fewest walks: longer ones would give far more than was asked for.
+Heads only get longer and, for the same head, walks more numerous, so that this comes to an end. That V_r
+tells what a head is worth holds within some ten percent from one hop on, and errs to the side of too few
+walks, which the next batch makes good.
+
+A batch is all walks anew. The next one has at most 16 times smaller a variance; where more is needed, it goes
+half the way there, by the logarithm, if that is less, so that the last batch dominates. Its walks begin with
+those of the batch before as long as the sampler stays the same, since walks are keyed; the same seed, sampler
+and n_walks give the same operator without a tolerance. Batches aim at 0.9 of the tolerance, so that the
+estimate of the error, right within a few percent, rarely asks for one more.
+
+What is met is the expected error, as estimated; the error of a single sample varies about it, by about a
+percent for a thousand nodes, a tenth for thirty, and for a block of a few entries as much as these do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from walkernel._checks import Described, real_number, refuse
+from walkernel.budgeting import MANY_GROUPS, RARELY, Sizes, is_exact, matched_after, walk_variance
+from walkernel.convergence import Modulated, lack_of_variance
+from walkernel.operators._accuracy import accuracy
+from walkernel.operators._explain import feature_bytes
+from walkernel.operators._plan import (
+    OWNER,
+    Asked,
+    Plan,
+    edges_of_heads,
+    is_two_sided,
+    make_plan,
+    settle,
+    walked_sizes,
+)
+from walkernel.operators._polynomial import polynomial_terms
+from walkernel.operators._stitched import StitchedOperator
+from walkernel.operators._walk import FeatureOperator
+from walkernel.planning import DIRECTIONS, LAST_RESORT, divergence
+from walkernel.walks import GROUPS, CoupledWalks, Sampler
+
+FEWEST_WALKS, FEWEST_IN_ALL = 16, 2**10
+"""Walks of a batch, at least: from each node, and from all, lest those of a few nodes agree by chance."""
+LEAST_USE = 0.5
+"""Share of the fewest walks that must be needed after a head, lest it be too long for the tolerance."""
+AIM = 0.9
+"""Share of the tolerance that the next batch is to have as its error."""
+MOST_GROWTH = 16.0
+"""How many times smaller the variance of the next batch may be: what is known from few walks is uncertain."""
+MOST_GROUPS = 24
+"""Groups for error bars, which are between 16 and this."""
+ROUNDING = 1e-12
+"""Error of what is exact."""
+MOST_STEPS = 10**10
+MOST_BYTES = 2**35
+PROBES, MOST_PROBED = 32, 2**22
+"""Nodes, and edges from them, that are followed to learn what heads cost."""
+BYTES_OF_STEP = 12
+"""Memory that a deposit needs at most: a number and a column."""
+
+Operator = FeatureOperator | StitchedOperator
+
+
+class Batch(NamedTuple):
+    """Walks to be made, and what they are thought to take."""
+
+    sampler: Sampler
+    n_walks: int
+    n_steps: float
+    """In all, by all sides and factors, and along all edges of heads."""
+
+
+def meet_tolerance(asked: Asked, tolerance: object, walk: Callable[[Plan], Operator]) -> Operator:
+    """Walk in ever larger batches until the estimated error is at most the tolerance; return the last."""
+    wanted = _checked(asked, tolerance)
+    plan, heads = _first_plan(asked), _Heads()
+    _refuse_excess(asked, wanted, plan.n_walks * plan.sampler.mean_steps * _sets(plan) * asked.ids.size)
+    while True:
+        K = walk(plan)
+        found = accuracy(K)
+        if found.error <= max(wanted, ROUNDING):
+            return K
+        share, least = found.share_for(AIM * wanted), 1 / MOST_GROWTH
+        batch = _batch_for(asked, plan, K, share or least, heads)
+        _refuse_excess(asked, wanted, batch.n_steps, K)
+        if share < least:
+            batch = _batch_for(asked, plan, K, max(least, math.sqrt(share)), heads)
+        plan = plan._replace(sampler=batch.sampler, n_walks=batch.n_walks)
+
+
+def _checked(asked: Asked, tolerance: object) -> float:
+    """Return the tolerance, and refuse what it cannot go together with."""
+    wanted = real_number(OWNER, "tolerance", tolerance, above=0, below=1)
+    for name in ("n_walks", "budget"):
+        if getattr(asked, name) is not None:
+            refuse(OWNER, "tolerance", f"None if {name} is given", tolerance, "Give one of the two.")
+    if asked.ensembles == "shared":
+        refuse(
+            OWNER, "ensembles", "None, 'independent' or 'debiased' with a tolerance", asked.ensembles,
+            "Shared walks are biased on the diagonal, which no spread of theirs tells of.",
+        )  # fmt: skip
+    pair, _, stitches = settle(asked)
+    modulated = Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches or 1)
+    problem = divergence(modulated)
+    if not problem and (asked.sampler is not None or modulated.largest_p_halt() <= 0):
+        problem = lack_of_variance(modulated, asked.sampler or LAST_RESORT)
+    if problem:
+        rule = "None where walks have no finite variance, so that no error can be promised"
+        refuse(OWNER, "tolerance", rule, tolerance, problem)
+    return wanted
+
+
+def _first_plan(asked: Asked) -> Plan:
+    """Return the plan for the fewest walks, in groups enough to tell their error."""
+    fewest = _fewest_walks(asked)
+    if asked.sampler is not None:
+        return make_plan(asked._replace(n_walks=whole_groups(fewest, asked.sampler.coupling.group)))
+    plan = make_plan(asked._replace(n_walks=whole_groups(fewest, _group_of(fewest))))
+    assert isinstance(plan.sampler, CoupledWalks)
+    return plan._replace(sampler=replace(plan.sampler, group=_group_of(plan.n_walks)))
+
+
+def _fewest_walks(asked: Asked) -> int:
+    return max(FEWEST_WALKS, -(-FEWEST_IN_ALL // asked.ids.size))
+
+
+def _group_of(n_walks: float) -> int:
+    """Return the largest size of groups of which there are 16."""
+    return next(group for group in GROUPS if n_walks >= MANY_GROUPS * group)
+
+
+def _sets(plan: Plan) -> int:
+    """Return the number of sets of walks: sides times factors."""
+    return plan.stitches * (2 if is_two_sided(plan.pair, plan.ensembles) else 1)
+
+
+class _Heads:
+    """What heads cost, followed once for all batches."""
+
+    def __init__(self) -> None:
+        self.limit, self.known = 0.0, [0.0]
+
+    def edges(self, asked: Asked, plan: Plan, limit: float) -> list[float]:
+        """Return the edges of heads of 0, 1, … hops, up to a limit and at least to the head there is."""
+        limit = min(limit, MOST_PROBED / min(PROBES, asked.ids.size))
+        if limit > self.limit:
+            self.limit, self.known = limit, edges_of_heads(asked, plan.pair, plan.ensembles, limit, PROBES)
+        found = [cost for cost in self.known if cost <= limit]
+        return found + [0.0] * (plan.sampler.head + 1 - len(found))
+
+
+def _batch_for(asked: Asked, plan: Plan, K: Operator, share: float, heads: _Heads) -> Batch:
+    """Return the batch of least cost whose walks have so large a share of the variance of K's."""
+    if asked.sampler is not None:
+        n_walks = whole_groups(plan.n_walks / share, plan.sampler.coupling.group)
+        return Batch(plan.sampler, n_walks, K.n_steps * n_walks / plan.n_walks)
+    sizes, first = walked_sizes(asked, plan.pair, plan.stitches), plan.sampler.head
+    law = plan.sampler.survival()[first + 1 :]
+    per_variance = plan.n_walks / walk_variance(sizes, first, law) / share
+    costs = heads.edges(asked, plan, K.n_steps / share / asked.ids.size)
+    batches = []
+    for head in range(first, max(first + 1, min(len(costs), sizes.size - 1))):
+        sampler, n_walks = _walks_after(sizes, head, per_variance, _fewest_walks(asked))
+        if n_walks:
+            steps = costs[head] + n_walks * sampler.mean_steps * _sets(plan)
+            batches.append(Batch(sampler, n_walks, steps * asked.ids.size))
+    return min(batches, key=lambda batch: batch.n_steps)
+
+
+def _walks_after(sizes: Sizes, head: int, per_variance: float, fewest: int) -> tuple[Sampler, int]:
+    """Return the walks after a head, so many for their variance; none where the fewest are far too many."""
+    if is_exact(sizes, head):
+        return CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS
+    law = matched_after(sizes, head)
+    needed = per_variance * walk_variance(sizes, head, law)
+    sampler = CoupledWalks(tuple(law), head=head, group=_group_of(max(fewest, needed)))
+    return sampler, whole_groups(max(fewest, needed), sampler.group) if needed >= LEAST_USE * fewest else 0
+
+
+def whole_groups(needed: float, group: int) -> int:
+    """Return the least number of walks that is enough, in whole groups of which 16 to 24 make equal parts."""
+    least = max(MANY_GROUPS, math.ceil(needed / group - 1e-9))
+    return group * min(parts * -(-least // parts) for parts in range(MANY_GROUPS, MOST_GROUPS + 1))
+
+
+def _refuse_excess(asked: Asked, tolerance: float, n_steps: float, K: Operator | None = None) -> None:
+    """Refuse walks that would take too long, or more memory than there mostly is."""
+    n_bytes = BYTES_OF_STEP * n_steps
+    if K is not None:
+        n_bytes = feature_bytes(getattr(K, "factors", [K])) * n_steps / K.n_steps
+    n_bytes = min(n_bytes, BYTES_OF_STEP * float(asked.ids.size) * asked.graph.n_nodes)
+    if n_steps <= MOST_STEPS and n_bytes <= MOST_BYTES:
+        return
+    rule = f"one that {MOST_STEPS:.0e} steps and {MOST_BYTES / 2**30:.0f} GiB are enough for"
+    needed = f"{tolerance:g}, which takes about {n_steps:.1g} steps and {n_bytes / 2**30:.2g} GiB or more"
+    refuse(OWNER, "tolerance", rule, Described(needed), _remedy(asked, tolerance))
+
+
+def _remedy(asked: Asked, tolerance: float) -> str:
+    remedy = "Give a larger one, or fewer nodes="
+    try:
+        products = polynomial_terms(asked.graph, asked.kernel, tolerance).size - 1
+    except ValueError:  # no polynomial that is short enough
+        return f"{remedy}."
+    return f"{remedy}; polynomial_operator takes {products} sparse products for K @ v to that tolerance."

@@ -1,0 +1,183 @@
+"""``estimate_kernel(tolerance=)``: what it ends with, what it asks of walks, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import graphs
+import walkernel as wk
+from walkernel.operators import _tolerance
+from walkernel.operators._accuracy import Accuracy
+from walkernel.operators._error_bars import count_groups
+from walkernel.operators._tolerance import whole_groups
+
+HEAT = wk.Diffusion(1.5)
+COUPLED = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT), group=4)
+KINDS = {
+    "debiased": ("weighted", HEAT, {}),
+    "independent": ("weighted", HEAT, {"ensembles": "independent"}),
+    "lazy": ("weighted", HEAT, {"pair": "lazy"}),
+    "lazy by need": ("unweighted", wk.InverseCosine(), {}),
+    "directed": ("directed", HEAT, {}),
+    "stitched": ("weighted", wk.Diffusion(4.0), {"stitches": 2}),
+    "stitched, directed": ("directed", wk.Diffusion(3.0), {"stitches": 2}),
+    "some nodes": ("weighted", wk.Diffusion(4.0), {"nodes": [3, 1, 9, 20, 4, 7]}),
+    "given, independent": ("weighted", HEAT, {"sampler": wk.IndependentWalks(0.5)}),
+    "given, coupled": ("weighted", HEAT, {"sampler": COUPLED}),
+}
+TOLERANCES = {"given, independent": 0.1, "given, coupled": 0.05, "stitched": 0.004, "some nodes": 0.003}
+
+
+def estimate(case, **options):
+    kind, kernel, own = KINDS[case]
+    graph = graphs.KINDS[kind]()
+    tolerance = TOLERANCES.get(case, 0.02)
+    return wk.estimate_kernel(graph, kernel, tolerance=tolerance, **(own | options)), tolerance
+
+
+def origin(K):
+    return K.origin if K.stitches == 1 else K.factors[0].origin
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_the_operator_is_that_of_its_sampler_and_walks(case):
+    K, tolerance = estimate(case, seed=7)
+    _, kernel, own = KINDS[case]
+    walked = {"n_walks": origin(K).n_walks, "sampler": origin(K).sampler, "stitches": K.stitches, "seed": 7}
+    same = wk.estimate_kernel(K.graph, kernel, **(own | walked))
+    assert (same.pair, same.ensembles, same.n_steps) == (K.pair, K.ensembles, K.n_steps)
+    assert (same.to_dense() == K.to_dense()).all()
+    if "sampler" in own:
+        assert origin(K).sampler is own["sampler"]
+    assert 16 <= count_groups(origin(K).n_walks, origin(K).sampler) <= 24
+    assert 0.2 * tolerance < K.explain().error <= tolerance
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_the_true_error(case):
+    K, tolerance = estimate(case)
+    exact = wk.exact_kernel(K.graph, KINDS[case][1])[np.ix_(K.ids, K.ids)]
+    error = np.linalg.norm(K.to_dense() - exact) / np.linalg.norm(exact)
+    assert 0.2 < error / tolerance < 1.5
+
+
+def test_a_smaller_tolerance_takes_more_steps():
+    steps = [
+        wk.estimate_kernel(graphs.weighted(), wk.Diffusion(3.0), tolerance=tolerance).n_steps
+        for tolerance in (0.1, 0.03, 0.01)
+    ]
+    assert steps[0] < steps[1] < steps[2]
+
+
+def test_heads_are_not_longer_than_the_tolerance_asks_for():
+    K = wk.estimate_kernel(graphs.karate(), wk.InverseCosine(), tolerance=0.007)
+    assert K.origin.sampler.head > 0
+    assert K.explain().error > 0.6 * 0.007
+
+
+@pytest.mark.parametrize(
+    ("graph", "kernel"),
+    [(graphs.karate(), wk.PStepRandomWalk(4, 3.0)), (graphs.karate(), wk.PowerSeries([0.0, 1.0])),
+     (wk.Graph.from_edges(np.empty((0, 2), dtype=int), n_nodes=5), HEAT)],
+)  # fmt: skip
+def test_exact_heads_leave_nothing_to_chance(graph, kernel):
+    calls = []
+    K = wk.estimate_kernel(graph, kernel, tolerance=1e-14, progress=lambda done, n: calls.append(done == n))
+    np.testing.assert_allclose(K.to_dense(), wk.exact_kernel(graph, kernel), atol=1e-12)
+    assert sum(calls) == 1
+
+
+def test_progress_is_told_for_each_batch_and_may_interrupt():
+    calls = []
+    wk.estimate_kernel(
+        graphs.weighted(), HEAT, tolerance=0.02, progress=lambda *done: calls.append(done), seed=1
+    )
+    assert {total for _, total in calls} == {30}
+    assert sum(done == total for done, total in calls) > 1
+    calls = calls[:3]
+
+    def interrupt(done, total):
+        if not calls:
+            raise KeyboardInterrupt
+        calls.pop()
+
+    with pytest.raises(KeyboardInterrupt):
+        wk.estimate_kernel(graphs.weighted(), HEAT, tolerance=0.001, progress=interrupt)
+
+
+@pytest.mark.parametrize("wrong", [0, -0.1, 1, 2.0, np.nan, np.inf, "0.1", True, [0.1]])
+def test_tolerances_that_are_none(wrong):
+    with pytest.raises((TypeError, ValueError), match="tolerance must be a finite number greater than 0"):
+        wk.estimate_kernel(graphs.karate(), HEAT, tolerance=wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"n_walks": 64}, "tolerance must be None if n_walks is given"),
+     ({"budget": 1e4}, "tolerance must be None if budget is given"),
+     ({"ensembles": "shared"}, "ensembles must be None, 'independent' or 'debiased' with a tolerance"),
+     ({"nodes": [0, 1], "stitches": 2}, "nodes must be None with more than one stitch"),
+     ({"sampler": wk.CoupledWalks((1.0, 1e-9))}, "no finite variance.*matched_law")],
+)  # fmt: skip
+def test_what_does_not_go_together(options, message):
+    with pytest.raises(ValueError, match=message):
+        wk.estimate_kernel(graphs.karate(), HEAT, tolerance=0.1, **options)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "remedy"),
+    [(wk.InverseCosine(), {"pair": "symmetric"}, "Use the lazy pair"),
+     (wk.RegularizedLaplacian(1, 1.0), {"sampler": wk.IndependentWalks(0.9)}, "Use p_halt below 0.75")],
+)  # fmt: skip
+def test_without_finite_variance_nothing_is_promised(kernel, options, remedy):
+    with pytest.raises(ValueError, match=f"tolerance must be None where walks have no finite.*{remedy}"):
+        wk.estimate_kernel(graphs.karate(), kernel, tolerance=0.1, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"sampler": wk.IndependentWalks(0.1)}])
+def test_what_would_take_for_ever_is_refused_after_the_first_batch(options):
+    calls = []
+    message = r"tolerance must be one that 1e\+10 steps and 32 GiB.*got 1e-10.*polynomial_operator takes \d+ "
+    with pytest.raises(ValueError, match=message):
+        wk.estimate_kernel(
+            graphs.weighted(), wk.RegularizedLaplacian(2, 2.0), tolerance=1e-10,
+            progress=lambda *done: calls.append(done), **options,
+        )  # fmt: skip
+    assert sum(done == total for done, total in calls) == 1
+
+
+def test_a_first_batch_that_is_too_large_is_not_walked(monkeypatch):
+    monkeypatch.setattr(_tolerance, "MOST_STEPS", 100)
+    with pytest.raises(ValueError, match="tolerance must be one that 1e\\+02 steps"):
+        wk.estimate_kernel(
+            graphs.karate(), HEAT, tolerance=0.5, progress=lambda *done: pytest.fail(str(done))
+        )
+
+
+def test_memory_is_forecast(monkeypatch):
+    monkeypatch.setattr(_tolerance, "MOST_BYTES", 34 * 34 * 12 - 1)
+    with pytest.raises(ValueError, match="GiB or more"):
+        wk.estimate_kernel(graphs.karate(), wk.Diffusion(4.0), tolerance=0.01)
+
+
+@pytest.mark.parametrize("group", [1, 2, 16])
+@pytest.mark.parametrize("needed", [1, 16, 17, 300, 4321.5, 1e6 + 1])
+def test_walks_come_in_whole_groups(needed, group):
+    n_walks = whole_groups(needed, group)
+    sampler = wk.CoupledWalks((1.0, 0.5), group=group)
+    assert n_walks % group == 0
+    assert max(needed, 16 * group) <= n_walks <= max(16 * group, 1.25 * needed + group)
+    assert 16 <= count_groups(n_walks, sampler) <= 24
+
+
+@pytest.mark.parametrize(("once", "twice"), [(1.0, 0.0), (0.0, 1.0), (0.7, 0.3)])
+def test_the_share_of_the_variance_that_has_an_error(once, twice):
+    found = Accuracy(once, twice, 100.0)
+    assert found.error == pytest.approx(0.1)
+    share = found.share_for(0.02)
+    assert Accuracy(once * share, twice * share**2, 100.0).error == pytest.approx(0.02)
+
+
+def test_errors_at_the_ends():
+    assert Accuracy(0.0, 0.0, 1.0).error == 0
+    assert Accuracy(1.0, 0.0, -1.0).error == np.inf
+    assert Accuracy(1.0, 0.0, -1.0).share_for(0.1) == 0
