@@ -1,0 +1,315 @@
+"""Past one machine's memory: a cluster against one thread, files against memory, and a model of the costs.
+
+    python benchmarks/scale.py [cluster] [disk] [model] [--quick] [--out FILE]
+
+cluster   the same kernel from one thread of one process and from two Dask workers of one thread each, real
+          processes over TCP; bits compared.
+disk      a graph of 10⁸ edges: time to open its store, and to answer a query of 100 nodes; features in files.
+model     what steps, bytes and products cost at three sizes; constants fitted to them; the prediction for a
+          fourth size, which the fit has not seen, against its measurement; and what that means for 10⁹ nodes.
+
+Times are the least of several runs. Random graphs have 10 edges a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from core import machine, random_graph, table
+
+import walkernel as wk
+
+N_WALKS, SAMPLER, KERNEL = 16, wk.IndependentWalks(0.1), wk.Diffusion(1.0)
+SIZES, UNSEEN = (500_000, 1_000_000, 2_000_000), 4_000_000
+MOST_OFF = 0.2
+
+
+def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Return the least time of a run, and its result."""
+    best, result = np.inf, None
+    for _ in range(repeats):
+        result = None
+        begin = time.perf_counter()
+        result = run()
+        best = min(best, time.perf_counter() - begin)
+    return best, result
+
+
+# cluster ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask_workers(count: int, folder: Path) -> Iterator[Any]:
+    """Start a scheduler and workers of one thread each by their command line, and connect."""
+    from distributed import Client
+
+    file = folder / "scheduler.json"
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
+    module = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
+    processes = [
+        subprocess.Popen([*module, *common, "--host", "tcp://127.0.0.1:0"], stderr=subprocess.DEVNULL)
+    ]
+    module = [sys.executable, "-m", "distributed.cli.dask_worker"]
+    options = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder), "--memory-limit", "0"]
+    processes += [
+        subprocess.Popen([*module, *common, *options], stderr=subprocess.DEVNULL) for _ in range(count)
+    ]
+    try:
+        while not file.exists():
+            time.sleep(0.1)
+        with Client(scheduler_file=str(file)) as client:
+            client.wait_for_workers(count)
+            yield client
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def cluster(quick: bool) -> str:
+    import walkernel.distributed as there
+
+    n = 100_000 if quick else 1_000_000
+    graph = random_graph(n)
+    v = np.random.default_rng(0).standard_normal(n)
+    walked = {"sampler": SAMPLER, "ensembles": "shared"}
+    wk.sample_features(graph, KERNEL, N_WALKS, nodes=range(100), sampler=SAMPLER)
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        alone, K = seconds(lambda: wk.estimate_kernel(graph, KERNEL, N_WALKS, n_threads=1, **walked), 3)
+        product = K @ v
+        times = [seconds(lambda: K @ v, 3)[0]]
+        rows.append(["one thread", f"{alone:.2f}", "1.00", f"{times[0]:.2f}", ""])
+        for count in (1, 2):
+            with dask_workers(count, Path(name)) as client:
+                sent, _ = seconds(
+                    lambda: there.estimate_kernel(graph, KERNEL, 1, client=client, nodes=range(100))
+                )
+
+                def run() -> Any:
+                    return there.estimate_kernel(graph, KERNEL, N_WALKS, client=client, **walked)
+
+                taken, K = seconds(run, 3)
+                multiplied, other = seconds(lambda: K @ v, 3)
+                same = "same bits" if np.array_equal(other, product) else "OTHER BITS"
+                label = f"{count} worker{'s' * (count > 1)}"
+                rows.append([label, f"{taken:.2f}", f"{alone / taken:.2f}", f"{multiplied:.2f}", same])
+                print(f"  graph sent, first call: {sent:.2f} s", file=sys.stderr)
+    title = f"Dask: {n} nodes, {N_WALKS} walks, p_halt 0.1, features left on the workers; the graph is sent"
+    return table(title, ["", "walks, s", "speed-up", "K @ v, s", ""], rows)
+
+
+# disk ---------------------------------------------------------------------------------------------
+
+
+def disk(quick: bool) -> str:
+    n = 100_000 if quick else 1_000_000
+    degree = 20 if quick else 100
+    folder = Path(tempfile.mkdtemp(prefix="walkernel-scale-"))
+    try:
+        graph = random_graph(n, degree=degree)
+        rows = [["edges", f"{graph.n_edges:.3g}"]]
+        written, _ = seconds(lambda: graph.save(folder / "graph"))
+        size = sum(file.stat().st_size for file in (folder / "graph").iterdir())
+        rows += [["graph written", f"{written:.1f} s, {size / 2**30:.2f} GiB"]]
+        opened, stored = seconds(lambda: wk.load_graph(folder / "graph"), 5)
+        rows += [["opened", f"{1e3 * opened:.2f} ms"]]
+        some = np.arange(0, n, n // 100)
+        query: Callable[[], Any] = lambda: wk.estimate_kernel(stored, KERNEL, 64, nodes=some)  # noqa: E731
+        rows += [["first query of 100 nodes", f"{seconds(query)[0]:.2f} s"]]
+        rows += [["the same again", f"{1e3 * seconds(query, 3)[0]:.1f} ms"]]
+        nodes = range(n // 4)
+        options = {"sampler": SAMPLER, "nodes": nodes}
+        memory, phi = seconds(lambda: wk.sample_features(graph, KERNEL, N_WALKS, **options))
+        kept, files = seconds(lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, **options))
+        rows += [["features in memory", f"{memory:.2f} s, {12 * phi.nnz / 2**30:.2f} GiB"]]
+        rows += [["features in files", f"{kept:.2f} s, {files.n_blocks} blocks"]]
+        again, files = seconds(lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, **options))
+        rows += [["the same call again", f"{again:.3f} s"]]
+        X = np.ones((n, 1))
+        rows += [["Φ x in memory", f"{seconds(lambda: phi @ X, 3)[0]:.3f} s"]]
+        rows += [["Φ x in files, with checks", f"{seconds(lambda: files.multiply(X))[0]:.3f} s"]]
+        rows += [["Φ x in files, again", f"{seconds(lambda: files.multiply(X), 3)[0]:.3f} s"]]
+    finally:
+        shutil.rmtree(folder)
+    return table("Graphs and features in files", ["", ""], rows)
+
+
+# model --------------------------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    """What one size took, on one thread."""
+
+    n: int
+    steps: int
+    walk_seconds: float
+    entries: int
+    product_seconds: float
+    store_seconds: float
+
+
+def measure(n: int, repeats: int) -> Run:
+    """Sample the features of all nodes of a random graph, multiply with them, and write a part of them."""
+    graph = random_graph(n)
+    wk.sample_features(graph, KERNEL, N_WALKS, nodes=range(10), sampler=SAMPLER)
+    walked = {"sampler": SAMPLER, "ensembles": "shared", "n_threads": 1}
+    taken, K = seconds(lambda: wk.estimate_kernel(graph, KERNEL, N_WALKS, **walked), repeats)
+    v = np.random.default_rng(0).standard_normal((n, 1))
+    from walkernel.products import multiply, multiply_transposed
+
+    product, _ = seconds(lambda: multiply(K.left, multiply_transposed(K.left, v, 1), 1), repeats)
+    folder = Path(tempfile.mkdtemp(prefix="walkernel-scale-"))
+    options: dict[str, Any] = {"sampler": SAMPLER, "nodes": range(n // 10), "n_threads": 1}
+    try:
+        alone, _ = seconds(lambda: wk.sample_features(graph, KERNEL, N_WALKS, **options), repeats)
+        both, _ = seconds(lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, **options))
+    finally:
+        shutil.rmtree(folder)
+    return Run(n, K.n_steps, taken, int(K.left.nnz), product, 10 * max(0.0, both - alone))
+
+
+class Model(NamedTuple):
+    """Seconds for a step or an entry are a + b·log₂ N: memory beyond the caches is slower the larger it is."""
+
+    step: tuple[float, float]
+    product: tuple[float, float]
+    entries: float
+    """Entries of Φ for each step."""
+    stored: float
+    """Seconds to write an entry."""
+
+    @classmethod
+    def fitted(cls, runs: list[Run]) -> Model:
+        """Fit the constants to measured runs."""
+        logs = np.log2([run.n for run in runs])
+
+        def line(values: list[float]) -> tuple[float, float]:
+            slope, constant = np.polyfit(logs, values, 1)
+            return float(constant), float(slope)
+
+        return cls(
+            line([run.walk_seconds / run.steps for run in runs]),
+            line([run.product_seconds / run.entries for run in runs]),
+            float(np.mean([run.entries / run.steps for run in runs])),
+            float(np.mean([run.store_seconds / run.entries for run in runs])),
+        )
+
+    def predict(self, n: float) -> dict[str, float]:
+        """Return what N nodes take on one thread."""
+        steps = n * N_WALKS * SAMPLER.mean_steps
+        entries = steps * self.entries
+        step, product = (a + b * np.log2(n) for a, b in (self.step, self.product))
+        return {
+            "steps": steps,
+            "walks and features, s": steps * step,
+            "features, GiB": 12 * entries / 2**30,
+            "K @ v, s": entries * product,
+        }
+
+
+def measured(run: Run) -> dict[str, float]:
+    """Return a run in the terms of the model."""
+    values = (run.steps, run.walk_seconds, 12 * run.entries / 2**30, run.product_seconds)
+    return dict(zip(Model.predict(NO_MODEL, run.n), values, strict=True))
+
+
+NO_MODEL = Model((0.0, 0.0), (0.0, 0.0), 0.0, 0.0)
+
+
+def model(quick: bool) -> str:
+    sizes, unseen = ((50_000, 100_000, 200_000), 400_000) if quick else (SIZES, UNSEEN)
+    runs = []
+    for n in (*sizes, unseen):
+        runs.append(measure(n, 2 if quick else 3))
+        print(f"  {runs[-1]}", file=sys.stderr)
+    *known, last = runs
+    fitted = Model.fitted(known)
+    rows, worst = [], 0.0
+    for name, there in measured(last).items():
+        here = fitted.predict(unseen)[name]
+        off = here / there - 1
+        worst = max(worst, abs(off))
+        rows.append([name, f"{here:.4g}", f"{there:.4g}", f"{100 * off:+.1f} %"])
+    verdict = "within" if worst <= MOST_OFF else "NOT within"
+    found = [
+        [f"{run.n}", f"{1e9 * run.walk_seconds / run.steps:.1f}", f"{run.entries / run.steps:.3f}",
+         f"{1e9 * run.product_seconds / run.entries:.2f}", f"{1e9 * run.store_seconds / run.entries:.1f}"]
+        for run in runs
+    ]  # fmt: skip
+    header = ["nodes", "ns a step", "entries a step", "ns an entry, K @ v", "ns an entry, to files"]
+    title = (
+        f"Prediction for {unseen} nodes from {', '.join(map(str, sizes))}: {verdict} {100 * MOST_OFF:.0f} %"
+    )
+    (a, b), (c, d) = fitted.step, fitted.product
+    constants = (
+        f"ns a step  {1e9 * a:.3g} + {1e9 * b:.3g} log2 N;   ns an entry of K @ v  {1e9 * c:.3g} + "
+        f"{1e9 * d:.3g} log2 N;   entries a step  {fitted.entries:.3f};   ns an entry to files  "
+        f"{1e9 * fitted.stored:.3g}\n"
+    )
+    return (
+        table("Costs on one thread", header, found)
+        + "\n" + constants + "\n"
+        + table(title, ["", "predicted", "measured", "off"], rows)
+        + "\n" + table(*far_away(fitted))
+    )  # fmt: skip
+
+
+def far_away(fitted: Model) -> tuple[str, list[str], list[list[str]]]:
+    """Return what 10⁹ nodes and 10¹¹ edges take on machines of 32 cores and 25 Gbit/s."""
+    n, edges, cores, network = 1e9, 1e11, 32, 25e9 / 8
+    costs = fitted.predict(n)
+    steps, entries = costs["steps"], costs["steps"] * fitted.entries
+    graph_bytes = 4 * 2 * edges + 8 * n
+    rows = []
+    for machines in (1, 10, 100):
+        busy = machines * cores
+        moved = 64 * 8 * n + 8 * n * machines
+        rows.append(
+            [
+                str(machines),
+                f"{steps:.2g}",
+                f"{costs['walks and features, s'] / busy:.3g}",
+                f"{graph_bytes / 2**40:.2g}",
+                f"{12 * entries / machines / 2**40:.2g}",
+                f"{graph_bytes / network / 60:.2g}",
+                f"{costs['K @ v, s'] / busy:.3g} + {moved / network / machines:.3g}",
+                f"{entries * fitted.stored / machines / 60:.2g}",
+            ]
+        )
+    header = ["machines", "steps", "walks, s", "graph, TiB each", "features, TiB each", "graph sent, min",
+              "K @ v, s: sums + network", "to files, min"]  # fmt: skip
+    return f"10⁹ nodes, 10¹¹ edges, {N_WALKS} walks: machines of {cores} cores, 25 Gbit/s", header, rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parts = {"cluster": cluster, "disk": disk, "model": model}
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts))
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--out", type=Path, help="also write the tables to this file")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(parts):
+        parser.error(f"unknown part {unknown.pop()!r}; there are {', '.join(parts)}")
+    text = machine()
+    for name, part in parts.items():
+        if not options.parts or name in options.parts:
+            text += "\n" + part(options.quick)
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
