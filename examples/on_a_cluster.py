@@ -20,6 +20,7 @@ from walkernel.datasets import stochastic_block_model
 
 
 def run(client: Client, n_nodes: int) -> None:
+    """Do everything with one operator."""
     quarter = n_nodes // 4
     blocks = stochastic_block_model([quarter] * 4, 20 / quarter, 2 / quarter)
     graph, kernel = blocks.graph, wk.Diffusion(3.0)
@@ -58,6 +59,7 @@ def run(client: Client, n_nodes: int) -> None:
 
 
 def main() -> None:
+    """Connect, or start workers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--scheduler", help="address of a scheduler")
     parser.add_argument("--nodes", type=int, default=4_000)
