@@ -23,6 +23,7 @@ NAMES = [
         "sample_walks",
         "theory",
     ),
+    *("GPPrediction", "StoredFeatures", "gp_posterior", "open_features", "store_features"),
     *(
         "KernelKMeans",
         "NodeFeatures",

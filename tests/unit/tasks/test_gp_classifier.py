@@ -36,7 +36,7 @@ def by_hand(model, left_out=()):
     names = ("graph", "n_walks", "sampler_", "random_state", "kernel", "kernel_", "modulation_", "normalize")
     options = {name: getattr(model, name) for name in names}
     like = SimpleNamespace(
-        **options, amplitude_=model.amplitude_, noise_=0.0, mean="constant", covariates=None
+        **options, amplitude_=model.amplitude_, noise_=0.0, nugget_=0.0, mean="constant", covariates=None
     )  # fmt: skip
     kept = ~np.isin(distinct, left_out)
     return counts, [
