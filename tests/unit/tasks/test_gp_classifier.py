@@ -35,9 +35,8 @@ def by_hand(model, left_out=()):
     targets = np.log(alpha) - variances / 2
     names = ("graph", "n_walks", "sampler_", "random_state", "kernel", "kernel_", "modulation_", "normalize")
     options = {name: getattr(model, name) for name in names}
-    like = SimpleNamespace(
-        **options, amplitude_=model.amplitude_, noise_=0.0, nugget_=0.0, mean="constant", covariates=None
-    )  # fmt: skip
+    options |= {"noise_": 0.0, "nugget_": 0.0, "twins": False, "mean": "constant", "covariates": None}
+    like = SimpleNamespace(**options, amplitude_=model.amplitude_)
     kept = ~np.isin(distinct, left_out)
     return counts, [
         Kriging(like, distinct[kept], targets[kept, c], np.sqrt(variances[kept, c])) for c in range(3)
