@@ -35,6 +35,7 @@ NAMES = [
     ),
     *("CoupledWalks", "Estimate", "EstimatedNeighbors", "matched_law"),
     *("clustering_error", "datasets", "solve_ode", "tasks"),
+    *("StoredFeatures", "open_features", "store_features"),
 ]
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import instance, one_of, progress_callback, thread_count
+from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
 from walkernel.features import Sampling, scaled_sequence
@@ -151,9 +151,10 @@ def in_directory(
     progress: Callable[[int, int], object] | None,
 ) -> Source:
     """Return a source that keeps features in a directory: one folder for each direction of walks."""
+    place = file_path(owner, directory, parameter="directory")
 
     def source(job: WalkJob) -> Sequence[SampledRows]:
-        folder = Path(directory) / ("against-edges" if job.sampling.transpose else "along-edges")
+        folder = place / ("against-edges" if job.sampling.transpose else "along-edges")
         return store_job(owner, folder, job, block_size, produce, progress)
 
     return source
