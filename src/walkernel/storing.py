@@ -39,6 +39,13 @@ from walkernel.walks import Sampler
 
 BLOCK_BYTES = 2**26
 """Size of a block if none is given, about."""
+ASKED = {
+    "f": "kernel, f and sampler",
+    "sampler": "kernel, f and sampler",
+    "with_norms": "ensembles",
+    "head_apart": "stitches",
+}
+"""What users call that which the manifest has."""
 
 Progress = Callable[[int, int], object]
 Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[FeatureRows]]]]
@@ -308,8 +315,8 @@ def _refuse_other(owner: str, folder: Path, key: str, found: Any, value: Any) ->
     """Refuse a directory whose features differ in something."""
     remedy = "Use the same arguments to go on with it, or another directory."
     plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
-    rule = f"one whose features have {key} = {value}" if plain else f"one of features of the same {key}"
-    got = Described(f"{folder} with {key} = {found}" if plain else f"{folder}, of another {key}")
+    rule = f"one whose features have {key} = {value}" if plain else f"one of the same {ASKED.get(key, key)}"
+    got = Described(f"{folder} with {key} = {found}" if plain else f"{folder}, which differs in that")
     refuse(owner, "directory", rule, got, remedy)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -38,9 +39,12 @@ class TestRefusals:
             ({"seed": 1}, ["features have seed = 1", "with seed = 0."]),
             ({"stream": 2}, ["streams = [2]", "streams = [0]."]),
             ({"block_size": 11}, ["block_size = 11", "block_size = 10."]),
-            ({"nodes": [3, 1]}, ["features of the same nodes", "of another nodes."]),
+            ({"nodes": [3, 1]}, ["one of the same nodes", "which differs in that."]),
             ({"transpose": True}, ["transpose = True", "transpose = False."]),
-            ({"sampler": wk.IndependentWalks(0.2)}, ["the same sampler", "of another sampler."]),
+            (
+                {"sampler": wk.IndependentWalks(0.2)},
+                ["the same kernel, f and sampler", "which differs in that."],
+            ),
         ],
         ids=str,
     )
@@ -56,7 +60,7 @@ class TestRefusals:
         ("graph", "kernel", "n_walks", "word"),
         [
             (graphs.unweighted(), KERNEL, 8, "graph"),
-            (GRAPH, wk.Diffusion(2.0), 8, "f"),
+            (GRAPH, wk.Diffusion(2.0), 8, "kernel, f and sampler"),
             (GRAPH, KERNEL, 9, "n_walks"),
             (GRAPH, wk.Diffusion(matrix="combinatorial"), 8, "matrix"),
         ],
@@ -66,6 +70,16 @@ class TestRefusals:
         store(tmp_path)
         with pytest.raises(ValueError, match=f"(the same {word}|have {word} =)"):
             wk.store_features(tmp_path, graph, kernel, n_walks)
+
+    def test_other_ensembles_and_stitches(self, tmp_path):
+        wk.estimate_kernel(GRAPH, KERNEL, 8, directory=tmp_path)
+        for options, word in (
+            ({"ensembles": "shared"}, "one of the same ensembles"),
+            ({"ensembles": "independent"}, "streams = [0, 1]"),
+            ({"stitches": 2}, "the same kernel, f and sampler"),
+        ):
+            with pytest.raises(ValueError, match=re.escape(word)):
+                wk.estimate_kernel(GRAPH, KERNEL, 8, directory=tmp_path, **options)
 
     def test_labels_tell_graphs_apart(self, tmp_path):
         edges = [("a", "b"), ("b", "c")]

@@ -84,7 +84,8 @@ def estimate_kernel(
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
     directory : path, optional
         Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
-        is repeated with the same arguments, and one that was finished opens what is there.
+        is repeated with the same arguments, and one that was finished opens what is there. One process
+        writes at a time.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
