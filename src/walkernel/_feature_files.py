@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from walkernel._block_files import Block, damaged, digest_of, write_block
 from walkernel._files import atomic_write
@@ -116,6 +117,11 @@ def open_blocks(folder: Path, manifest: dict[str, Any]) -> list[Block]:
             damaged(path, f"it has the rows {own[0]} to {own[1]} in place of {first} to {last}")
         blocks.append(block)
     return blocks
+
+
+def joined(blocks: list[Block], name: str) -> NDArray[Any]:
+    """Return an array of all blocks; one is mapped at a time, since each takes an open file."""
+    return np.concatenate([np.array(block.array(name)) for block in blocks])
 
 
 def write_rows(

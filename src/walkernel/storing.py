@@ -22,6 +22,7 @@ from walkernel._feature_files import (
     block_path,
     description_of,
     fingerprint,
+    joined,
     missing_blocks,
     open_blocks,
     ranges_of,
@@ -165,8 +166,8 @@ class StoredFeatures(FeatureBlocks):
         self.edges = np.array([0, *(block.about["last"] for block in blocks)], dtype=np.int64)
         self.shape = (ids.size, n_nodes)
         self.nnz = sum(block.about["nnz"][result] for block in blocks)
-        index = 4 if max(self.nnz, n_nodes) <= np.iinfo(np.int32).max else 8
-        self.nbytes = (8 + index) * self.nnz + index * (ids.size + 1)
+        self._index = np.dtype("i4" if max(self.nnz, n_nodes) <= np.iinfo(np.int32).max else "i8")
+        self.nbytes = 8 * self.nnz + self._index.itemsize * (self.nnz + ids.size + 1)
 
     def __repr__(self) -> str:
         n, N = self.shape
@@ -204,7 +205,14 @@ class StoredFeatures(FeatureBlocks):
 
     def to_csr(self) -> scipy.sparse.csr_array:
         """Return all rows in memory."""
-        return scipy.sparse.vstack(list(self.blocks()), format="csr")
+        indptr = np.zeros(self.shape[0] + 1, dtype=self._index)
+        indices, data = np.empty(self.nnz, dtype=self._index), np.empty(self.nnz)
+        for first, block in zip(self.edges.tolist(), self.blocks(), strict=False):
+            begin = int(indptr[first])
+            entries = slice(begin, begin + block.data.size)
+            indptr[first + 1 : first + block.indptr.size] = begin + block.indptr[1:]
+            indices[entries], data[entries] = block.indices, block.data
+        return scipy.sparse.csr_array((data, indices, indptr), shape=self.shape)
 
     def _block(self, number: int) -> scipy.sparse.csr_array:
         block, first, last = self._blocks[number], self.edges[number], self.edges[number + 1]
@@ -330,12 +338,12 @@ def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
             "is missing is made."
         )
     blocks = open_blocks(folder, manifest)
-    ids = np.concatenate([block.array("ids") for block in blocks])
+    ids = joined(blocks, "ids")
     ids.flags.writeable = False
     return [
         StoredRows(
             StoredFeatures(folder.absolute(), blocks, ids, manifest["n_nodes"], result),
-            np.concatenate([block.array(f"norms.{result}") for block in blocks]),
+            joined(blocks, f"norms.{result}"),
             sum(block.about["n_steps"][result] for block in blocks),
         )
         for result in range(len(manifest["streams"]) + manifest["head_apart"])

@@ -1,6 +1,7 @@
 """Features in files: opened, sliced, gone on with."""
 
 import copy
+import errno
 import os
 import pickle
 
@@ -105,6 +106,40 @@ class TestStored:
         seen.clear()
         store(tmp_path, progress=lambda *counts: seen.append(counts))
         assert seen == [(34, 34)]
+
+    def test_more_blocks_than_files_may_be_open(self, tmp_path, memory, monkeypatch):
+        resource = pytest.importorskip("resource")
+        if not os.path.isdir("/proc/self/fd"):
+            pytest.skip("needs the number of open files")
+        monkeypatch.setattr(storing, "default_block_size", lambda job: 1)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, before[1]))
+        try:
+            stored = store(tmp_path / "phi", block_size=1)
+            assert same(stored.to_csr(), memory)
+            assert same(stored[:], memory)
+            K = wk.estimate_kernel(GRAPH, KERNEL, 8, directory=tmp_path / "K")
+            found = (K @ np.ones(34), K.diagonal(), K.to_dense(), K.estimate_product(np.ones(34)).stderr)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert all(np.isfinite(numbers).all() for numbers in found)
+
+    def test_a_full_disk(self, tmp_path, memory, walked, monkeypatch):
+        calls, fsync = [], os.fsync
+
+        def full(file):
+            calls.append(file)
+            if len(calls) == 4:  # the manifest, two blocks, and this one
+                raise OSError(errno.ENOSPC, "No space left on device")
+            fsync(file)
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store(tmp_path)
+        assert [path.name for path in blocks_of(tmp_path)] == ["block-000000", "block-000001"]
+        assert list(tmp_path.glob(".*.part")) == []
+        assert same(store(tmp_path).to_csr(), memory)
+        assert len(walked) == 5
 
     @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
     def test_pickled_by_path(self, tmp_path, memory, protocol):
