@@ -8,7 +8,7 @@ A block file is
     the arrays, one after the other, each at a multiple of 64 bytes
 
 and appears under its name only when it is complete. Arrays are mapped into memory, and each is checked
-against its digest before its first use.
+against its digest before its first use; a file that changes after it was opened is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from walkernel._files import atomic_write
 MAGIC = "walkernel block 1 "
 FIRST_LINE = len(MAGIC) + 32 + 1
 ALIGNMENT = 64
-LOCK = "lock"
+LOCK = ".lock"
 
 
 class Block:
@@ -46,6 +46,7 @@ class Block:
         self.path = path
         self._checked: set[str] = set()
         with path.open("rb") as file:
+            self._state = _state(file)
             first = file.read(FIRST_LINE)
             header = file.readline()
         if not first.startswith(MAGIC.encode()):
@@ -55,8 +56,9 @@ class Block:
         content = json.loads(header)
         self.about: dict[str, Any] = content["about"]
         self._arrays: dict[str, dict[str, Any]] = content["arrays"]
-        if path.stat().st_size != content["size"]:
-            damaged(path, f"it has {path.stat().st_size} bytes in place of {content['size']}")
+        size = self._state[1]
+        if size != content["size"]:
+            damaged(path, f"it has {size} bytes in place of {content['size']}")
 
     def array(self, name: str) -> NDArray[Any]:
         """Return an array, mapped into memory and checked when first asked for."""
@@ -64,12 +66,28 @@ class Block:
         shape, dtype = tuple(record["shape"]), np.dtype(record["dtype"])
         if 0 in shape:
             return np.empty(shape, dtype=dtype)
-        mapped = np.memmap(self.path, dtype=dtype, mode="r", offset=record["offset"], shape=shape)
+        with self._again() as file:
+            mapped = np.memmap(file, dtype=dtype, mode="r", offset=record["offset"], shape=shape)
         if name not in self._checked:
             if digest_of(mapped) != record["digest"]:
                 damaged(self.path, f"the array {name!r} has another checksum")
             self._checked.add(name)
         return mapped.view(np.ndarray)
+
+    @contextmanager
+    def _again(self) -> Iterator[IO[bytes]]:
+        """Open the file once more, and refuse it if it is another one by now."""
+        place = f"{self.path.name} in {self.path.parent}"
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"{place} is gone since it was opened. Restore it, or make it again."
+            ) from None
+        with file:
+            if _state(file) != self._state:
+                raise ValueError(f"{place} was changed or replaced after it was opened. Open it again.")
+            yield file
 
 
 def write_block(path: Path, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> None:
@@ -123,7 +141,16 @@ def exclusive(directory: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def _state(file: IO[bytes]) -> tuple[int, int, int]:
+    """Return what tells a file from another one, and from itself after a change."""
+    found = os.fstat(file.fileno())
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _first_line(header: bytes) -> bytes:

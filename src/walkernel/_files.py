@@ -42,6 +42,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def unfinished_in(directory: Path, names: str) -> list[Path]:
+    """Return what ``atomic_write`` left of files with such names when it was killed."""
+    return sorted(directory.glob(f".{names}.*.part"))
+
+
 def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` if it is a file, or say that it is missing or a folder."""
     found = Path(path)
@@ -52,10 +57,10 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def file_path(owner: str, path: object, suffix: str | None = None) -> Path:
+def file_path(owner: str, path: object, suffix: str | None = None, parameter: str = "path") -> Path:
     """Return ``path`` as a Path, or refuse it; ``suffix`` is the only one accepted, in any case."""
     if not isinstance(path, (str, os.PathLike)):
-        refuse(owner, "path", "a path", path, error=TypeError)
+        refuse(owner, parameter, "a path", path, error=TypeError)
     result = Path(os.fsdecode(path))
     if suffix is not None and result.suffix.lower() != suffix:
         refuse(

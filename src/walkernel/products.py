@@ -109,7 +109,9 @@ class FeatureBlocks(ABC):
     def of_rows(self, positions: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
         """Return the blocks that have some of the rows, each with the places of these in ``positions``."""
         owners = np.searchsorted(self.edges, positions, side="right") - 1
-        return [(int(b), np.flatnonzero(owners == b)) for b in np.unique(owners)]
+        order = np.argsort(owners, kind="stable")
+        numbers, begins = np.unique(owners[order], return_index=True)
+        return list(zip(numbers.tolist(), np.split(order, begins[1:]), strict=False))
 
     def local(self, number: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return positions as rows of a block."""

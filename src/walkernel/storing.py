@@ -1,15 +1,12 @@
 """Features in files: written block by block, gone on with after any end, read a block at a time.
 
-A folder has ``manifest.json``, which says what decides the bits of all blocks, and a file for each block of
-rows. A block is there or it is not; one that is there is never made again.
+A block is there or it is not; one that is there is never made again. See ``_feature_files`` for the files.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,21 +14,39 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._block_files import Block, damaged, digest_of, exclusive, write_block
+from walkernel._block_files import Block, exclusive
 from walkernel._checks import Described, progress_callback, refuse, thread_count, whole_number
-from walkernel._files import atomic_write, file_path
-from walkernel.features import Modulation, identity, modulation_values
+from walkernel._feature_files import (
+    BLOCK,
+    MANIFEST,
+    block_path,
+    description_of,
+    fingerprint,
+    joined,
+    missing_blocks,
+    open_blocks,
+    ranges_of,
+    read_manifest,
+    write_manifest,
+    write_rows,
+)
+from walkernel._files import file_path, unfinished_in
+from walkernel.features import Modulation, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.products import FeatureBlocks, block_edges
+from walkernel.products import FeatureBlocks
 from walkernel.sampling import FeatureRows, WalkJob, checked_sampling, walk_job
-from walkernel.walks import Sampler, sampler_fields
+from walkernel.walks import Sampler
 
-FORMAT = "walkernel features 1"
-MANIFEST = "manifest.json"
 BLOCK_BYTES = 2**26
 """Size of a block if none is given, about."""
-ARRAYS = ("indptr", "indices", "data", "norms")
+ASKED = {
+    "f": "kernel, f and sampler",
+    "sampler": "kernel, f and sampler",
+    "with_norms": "ensembles",
+    "head_apart": "stitches",
+}
+"""What users call that which the manifest has."""
 
 Progress = Callable[[int, int], object]
 Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[FeatureRows]]]]
@@ -99,6 +114,8 @@ def store_features(
 def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
     """Open features written by ``store_features``, all blocks of which must be there.
 
+    Those of ``estimate_kernel(…, directory=…)`` are opened by the same call of it.
+
     Examples
     --------
     >>> import walkernel as wk
@@ -107,8 +124,14 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
         ...
     FileNotFoundError: There are no features in no such place: it has no manifest.json.
     """
-    folder = file_path("open_features", directory)
-    return _open(folder, _read_manifest(folder))[0].matrix
+    owner = "open_features"
+    folder = file_path(owner, directory, parameter="directory")
+    found = _open(folder, read_manifest(folder))
+    if len(found) > 1:
+        got = Described(f"{folder} with {len(found)}, of a kernel")
+        remedy = "Open them by the same call of estimate_kernel(..., directory=...)."
+        refuse(owner, "directory", "one of a single set of features", got, remedy)
+    return found[0].matrix
 
 
 class StoredRows(NamedTuple):
@@ -135,25 +158,46 @@ class StoredFeatures(FeatureBlocks):
         Start nodes.
     """
 
-    def __init__(self, directory: Path, blocks: list[Block], n_nodes: int, result: int) -> None:
-        self.directory, self._blocks, self._result = directory, blocks, result
+    def __init__(
+        self, directory: Path, blocks: list[Block], ids: NDArray[np.int64], n_nodes: int, result: int
+    ) -> None:
+        self.directory, self.ids = directory, ids
+        self._blocks, self._result = blocks, result
         self.edges = np.array([0, *(block.about["last"] for block in blocks)], dtype=np.int64)
-        self.shape = (int(self.edges[-1]), n_nodes)
+        self.shape = (ids.size, n_nodes)
         self.nnz = sum(block.about["nnz"][result] for block in blocks)
-        self.nbytes = 12 * self.nnz + 4 * self.shape[0]
-        self.ids = np.concatenate([block.array("ids") for block in blocks])
+        self._index = np.dtype("i4" if max(self.nnz, n_nodes) <= np.iinfo(np.int32).max else "i8")
+        self.nbytes = 8 * self.nnz + self._index.itemsize * (self.nnz + ids.size + 1)
 
     def __repr__(self) -> str:
         n, N = self.shape
         return f"StoredFeatures({n}x{N}, {self.n_blocks} blocks in {self.directory})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_again, (self.directory, self._blocks[0].about["of"], self._result)
+
     def __getitem__(self, rows: Any) -> scipy.sparse.csr_array:
         """Return some rows, given by a slice, a list of positions or a mask; only their blocks are read."""
+        return self.rows(self._positions(rows))
+
+    def _positions(self, rows: Any) -> NDArray[np.int64]:
+        n = self.shape[0]
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(n), dtype=np.int64)
+        rule = f"a slice, positions from {-n} to {n - 1}, or a mask of {n}"
         try:
-            positions = np.atleast_1d(np.arange(self.shape[0])[rows])
-        except IndexError as error:
-            refuse("StoredFeatures", "rows", f"positions below {self.shape[0]}", Described(str(error)))
-        return self.rows(positions)
+            array = np.atleast_1d(np.asarray(rows))
+        except ValueError:
+            refuse("StoredFeatures", "rows", rule, rows, error=IndexError)
+        if array.shape == (n,) and array.dtype == np.bool_:
+            return np.flatnonzero(array)
+        if array.ndim > 1 or (array.size and array.dtype.kind not in "iu"):
+            refuse("StoredFeatures", "rows", rule, rows, error=IndexError)
+        outside = (array < -n) | (array >= n)
+        if outside.any():
+            refuse("StoredFeatures", "rows", rule, array[outside][0], error=IndexError)
+        positions = array.astype(np.int64)
+        return np.where(positions < 0, positions + n, positions)
 
     def blocks(self) -> Iterator[scipy.sparse.csr_array]:
         """Give the blocks one after the other."""
@@ -161,12 +205,19 @@ class StoredFeatures(FeatureBlocks):
 
     def to_csr(self) -> scipy.sparse.csr_array:
         """Return all rows in memory."""
-        return scipy.sparse.vstack(list(self.blocks()), format="csr")
+        indptr = np.zeros(self.shape[0] + 1, dtype=self._index)
+        indices, data = np.empty(self.nnz, dtype=self._index), np.empty(self.nnz)
+        for first, block in zip(self.edges.tolist(), self.blocks(), strict=False):
+            begin = int(indptr[first])
+            entries = slice(begin, begin + block.data.size)
+            indptr[first + 1 : first + block.indptr.size] = begin + block.indptr[1:]
+            indices[entries], data[entries] = block.indices, block.data
+        return scipy.sparse.csr_array((data, indices, indptr), shape=self.shape)
 
     def _block(self, number: int) -> scipy.sparse.csr_array:
         block, first, last = self._blocks[number], self.edges[number], self.edges[number + 1]
         result = scipy.sparse.csr_array((last - first, self.shape[1]))
-        for name in ARRAYS[:3]:
+        for name in ("indptr", "indices", "data"):
             setattr(result, name, block.array(f"{name}.{self._result}"))
         return result
 
@@ -190,23 +241,38 @@ def store_job(
     progress: Progress | None,
 ) -> list[StoredRows]:
     """Bring the features of a job into a directory, as far as they are not there, and open them."""
-    folder = file_path(owner, directory)
-    if folder.exists() and not folder.is_dir():
-        refuse(owner, "directory", "a directory", Described(f"the file {folder}"))
+    folder = _usable(owner, directory)
+    if block_size is not None:
+        block_size = whole_number(owner, "block_size", block_size, 1)
+    manifest = _agree(owner, folder, job, block_size)
+    if (folder / MANIFEST).exists() and not missing_blocks(folder, manifest):
+        return _open(folder, manifest)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
+        for unfinished in [*unfinished_in(folder, MANIFEST), *unfinished_in(folder, f"{BLOCK}*")]:
+            unfinished.unlink()
         manifest = _agree(owner, folder, job, block_size)
-        edges = block_edges(manifest["n_rows"], manifest["block_size"])
-        ranges = [(int(first), int(last)) for first, last in pairwise(edges)]
-        missing = [number for number in range(len(ranges)) if not _path(folder, number).exists()]
-        done = int(edges[-1]) - sum(ranges[b][1] - ranges[b][0] for b in missing)
-        for place, found in produce(job, [ranges[b] for b in missing]):
-            number = missing[place]
-            _write(folder, number, job, ranges[number], found)
-            done += ranges[number][1] - ranges[number][0]
-            if progress is not None:
-                progress(done, int(edges[-1]))
+        if not (folder / MANIFEST).exists():
+            write_manifest(folder, manifest)
+        _make(folder, manifest, job, produce, progress)
         return _open(folder, manifest)
+
+
+def _make(
+    folder: Path, manifest: dict[str, Any], job: WalkJob, produce: Produce, progress: Progress | None
+) -> None:
+    """Make the blocks that are missing; those that are there are looked at before."""
+    open_blocks(folder, manifest)
+    ranges, missing = ranges_of(manifest), missing_blocks(folder, manifest)
+    total = manifest["n_rows"]
+    done = total - sum(last - first for first, last in (ranges[b] for b in missing))
+    for place, found in produce(job, [ranges[b] for b in missing]):
+        first, last = ranges[missing[place]]
+        write_rows(folder, missing[place], job, (first, last), found)
+        del found  # before the next one is made
+        done += last - first
+        if progress is not None:
+            progress(done, total)
 
 
 def default_block_size(job: WalkJob) -> int:
@@ -216,126 +282,77 @@ def default_block_size(job: WalkJob) -> int:
     return int(max(1, min(job.sampling.ids.size, BLOCK_BYTES // per_node)))
 
 
+def _usable(owner: str, directory: str | os.PathLike[str]) -> Path:
+    """Return a path that is a directory or can become one."""
+    folder = file_path(owner, directory, parameter="directory").absolute()
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            refuse(owner, "directory", "a directory", Described(f"the file {place}"))
+    return folder
+
+
 def _agree(owner: str, folder: Path, job: WalkJob, block_size: int | None) -> dict[str, Any]:
-    """Return the manifest of a folder, written if it is new; refuse a folder of other contents."""
-    if block_size is not None:
-        whole_number(owner, "block_size", block_size, 1)
-    wanted = _description(job) | {"block_size": block_size or default_block_size(job)}
+    """Return the manifest of a folder, or what it will be; refuse a folder of other contents."""
+    wanted = description_of(job) | {"block_size": block_size or default_block_size(job)}
     if not (folder / MANIFEST).exists():
-        strangers = [entry.name for entry in folder.iterdir() if entry.name != "lock"]
-        if any(not name.startswith(".") for name in strangers):
-            got = Described(f"{folder}, which has {strangers[0]!r} in it")
-            refuse(owner, "directory", "a new or empty directory, or one of stored features", got)
-        with atomic_write(folder / MANIFEST) as file:
-            file.write(json.dumps(wanted, indent=1).encode())
+        _refuse_strangers(owner, folder, wanted)
         return wanted
-    found = _read_manifest(folder)
+    found = read_manifest(folder)
     for key, value in wanted.items():
-        if found[key] != value and not (key == "block_size" and block_size is None):
-            _refuse_other(owner, folder, key, found[key], value)
+        if found.get(key) != value and not (key == "block_size" and block_size is None):
+            _refuse_other(owner, folder, key, found.get(key), value)
     return found
+
+
+def _refuse_strangers(owner: str, folder: Path, wanted: dict[str, Any]) -> None:
+    """Refuse a directory without a manifest that has anything but blocks of the features wanted in it."""
+    rule = "a new or empty directory, or one of stored features"
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    strangers = [name for name in names if not name.startswith((".", BLOCK))]
+    if strangers:
+        refuse(owner, "directory", rule, Described(f"{folder}, which has {strangers[0]!r} in it"))
+    try:
+        open_blocks(folder, wanted)
+    except ValueError:
+        got = Described(f"{folder}, which has other blocks, and no {MANIFEST}")
+        remedy = "Use the same arguments, block_size among them, to go on with it, or another directory."
+        refuse(owner, "directory", rule, got, remedy)
 
 
 def _refuse_other(owner: str, folder: Path, key: str, found: Any, value: Any) -> None:
     """Refuse a directory whose features differ in something."""
     remedy = "Use the same arguments to go on with it, or another directory."
     plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
-    rule = f"one whose features have {key} = {value}" if plain else f"one of features of the same {key}"
-    got = Described(f"{folder} with {key} = {found}" if plain else f"{folder}, of another {key}")
+    rule = f"one whose features have {key} = {value}" if plain else f"one of the same {ASKED.get(key, key)}"
+    got = Described(f"{folder} with {key} = {found}" if plain else f"{folder}, which differs in that")
     refuse(owner, "directory", rule, got, remedy)
-
-
-def _description(job: WalkJob) -> dict[str, Any]:
-    """Return what decides the bits, in the form that JSON has it."""
-    own = job.sampling
-    return {
-        "format": FORMAT,
-        "graph": identity(own.graph),
-        "n_nodes": own.graph.n_nodes,
-        "nodes": digest_of(own.ids),
-        "n_rows": int(own.ids.size),
-        "matrix": own.matrix,
-        "transpose": own.transpose,
-        "sampler": json.loads(json.dumps(sampler_fields(own.sampler))),
-        "n_walks": own.n_walks,
-        "seed": own.seed,
-        "streams": list(job.streams),
-        "f": job.f.tolist(),
-        "with_norms": job.with_norms,
-        "head_apart": job.apart,
-    }
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not path.exists():
-        raise FileNotFoundError(f"There are no features in {folder}: it has no {MANIFEST}.")
-    try:
-        manifest = json.loads(path.read_bytes())
-        version = manifest["format"]
-        complete = version != FORMAT or {"n_rows", "n_nodes", "block_size", "streams"} <= manifest.keys()
-    except (ValueError, TypeError, KeyError) as error:
-        damaged(path, f"it cannot be read ({error})")
-    if version != FORMAT:
-        got = Described(f"{version!r} in {path}")
-        refuse("open_features", "directory", f"of format {FORMAT!r}", got, "Write the features again.")
-    if not complete:
-        damaged(path, "something is missing in it")
-    return dict(manifest)
 
 
 def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
     """Open all blocks; those that are missing are named."""
-    edges = block_edges(manifest["n_rows"], manifest["block_size"])
-    paths = [_path(folder, number) for number in range(edges.size - 1)]
-    missing = [path.name for path in paths if not path.exists()]
+    missing = [block_path(folder, number).name for number in missing_blocks(folder, manifest)]
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        few = f"{missing[0]} is" if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more are"
         raise FileNotFoundError(
-            f"{missing[0]}{more} of {len(paths)} blocks are missing in {folder}. Run the same again: only "
-            "what is missing is made."
+            f"{few} missing in {folder}, of {len(ranges_of(manifest))} blocks. Run the same again: only what "
+            "is missing is made."
         )
-    blocks = [Block(path) for path in paths]
-    description = _fingerprint(manifest)
-    for block, (first, last) in zip(blocks, pairwise(edges.tolist()), strict=True):
-        about = block.about
-        if (about["first"], about["last"], about["of"]) != (first, last, description):
-            damaged(block.path, "it belongs to other features")
-    count = len(manifest["streams"]) + manifest["head_apart"]
+    blocks = open_blocks(folder, manifest)
+    ids = joined(blocks, "ids")
+    ids.flags.writeable = False
     return [
         StoredRows(
-            StoredFeatures(folder, blocks, manifest["n_nodes"], result),
-            np.concatenate([block.array(f"norms.{result}") for block in blocks]),
+            StoredFeatures(folder.absolute(), blocks, ids, manifest["n_nodes"], result),
+            joined(blocks, f"norms.{result}"),
             sum(block.about["n_steps"][result] for block in blocks),
         )
-        for result in range(count)
+        for result in range(len(manifest["streams"]) + manifest["head_apart"])
     ]
 
 
-def _fingerprint(manifest: dict[str, Any]) -> str:
-    """Return a digest of what decides the bits, block sizes apart."""
-    decisive = {key: value for key, value in manifest.items() if key != "block_size"}
-    return digest_of(np.frombuffer(json.dumps(decisive, sort_keys=True).encode(), dtype=np.uint8))
-
-
-def _path(folder: Path, number: int) -> Path:
-    return folder / f"block-{number:06d}"
-
-
-def _write(
-    folder: Path, number: int, job: WalkJob, place: tuple[int, int], found: Iterable[FeatureRows]
-) -> None:
-    """Write the features of a block of rows."""
-    rows = list(found)
-    arrays = {"ids": job.sampling.ids[slice(*place)]}
-    for result, (matrix, norms, _) in enumerate(rows):
-        parts = (matrix.indptr, matrix.indices, matrix.data, norms)
-        arrays |= {f"{name}.{result}": array for name, array in zip(ARRAYS, parts, strict=True)}
-    about = {
-        "first": place[0],
-        "last": place[1],
-        "of": _fingerprint(_description(job)),
-        "nnz": [int(matrix.nnz) for matrix, _, _ in rows],
-        "n_steps": [int(steps) for _, _, steps in rows],
-    }
-    write_block(_path(folder, number), arrays, about)
+def _open_again(folder: Path, description: str, result: int) -> StoredFeatures:
+    """Open features that were opened before, in this process or another."""
+    manifest = read_manifest(folder)
+    if fingerprint(manifest) != description:
+        raise ValueError(f"There are other features in {folder} than there were. Open them anew.")
+    return _open(folder, manifest)[result].matrix

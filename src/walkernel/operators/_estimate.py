@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import instance, one_of, progress_callback, refuse, thread_count
+from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
 from walkernel.features import Sampling, scaled_sequence
@@ -91,7 +91,8 @@ def estimate_kernel(
         would take more than 1e10 steps is refused.
     directory : path, optional
         Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
-        is repeated with the same arguments, and one that was finished opens what is there.
+        is repeated with the same arguments, and one that was finished opens what is there. One process
+        writes at a time.
     n_threads : int, optional
         WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
     progress : callable, optional
@@ -178,9 +179,10 @@ def in_directory(
     progress: Callable[[int, int], object] | None,
 ) -> Source:
     """Return a source that keeps features in a directory: one folder for each direction of walks."""
+    place = file_path(owner, directory, parameter="directory")
 
     def source(job: WalkJob) -> Sequence[SampledRows]:
-        folder = Path(directory) / ("against-edges" if job.sampling.transpose else "along-edges")
+        folder = place / ("against-edges" if job.sampling.transpose else "along-edges")
         return store_job(owner, folder, job, block_size, produce, progress)
 
     return source

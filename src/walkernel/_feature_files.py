@@ -1,0 +1,143 @@
+"""The files of stored features: ``manifest.json``, with a digest of itself, and one for each block of rows.
+
+The manifest says what decides the bits of all blocks; a block has a digest of the same, so that none is taken
+for one of other features.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._block_files import Block, damaged, digest_of, write_block
+from walkernel._files import atomic_write
+from walkernel._stores import digest_of_json
+from walkernel.features import identity
+from walkernel.products import block_edges
+from walkernel.sampling import FeatureRows, WalkJob
+from walkernel.walks import sampler_fields
+
+FORMAT = "walkernel features 1"
+MANIFEST = "manifest.json"
+BLOCK = "block-"
+"""How the names of blocks begin."""
+ARRAYS = ("indptr", "indices", "data", "norms")
+
+
+def description_of(job: WalkJob) -> dict[str, Any]:
+    """Return what decides the bits, in the form that JSON has it."""
+    own = job.sampling
+    return {
+        "format": FORMAT,
+        "graph": identity(own.graph),
+        "n_nodes": own.graph.n_nodes,
+        "nodes": digest_of(own.ids),
+        "n_rows": int(own.ids.size),
+        "matrix": own.matrix,
+        "transpose": own.transpose,
+        "sampler": json.loads(json.dumps(sampler_fields(own.sampler))),
+        "n_walks": own.n_walks,
+        "seed": own.seed,
+        "streams": list(job.streams),
+        "f": job.f.tolist(),
+        "with_norms": job.with_norms,
+        "head_apart": job.apart,
+    }
+
+
+def fingerprint(manifest: dict[str, Any]) -> str:
+    """Return a digest of what decides the bits, block sizes apart."""
+    decisive = {key: value for key, value in manifest.items() if key != "block_size"}
+    return digest_of(np.frombuffer(json.dumps(decisive, sort_keys=True).encode(), dtype=np.uint8))
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write a manifest, with a digest of itself."""
+    with atomic_write(folder / MANIFEST) as file:
+        file.write(json.dumps(manifest | {"digest": digest_of_json(manifest)}, indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what a folder has, or say that it has none, or another one."""
+    path = folder / MANIFEST
+    if not path.exists():
+        raise FileNotFoundError(f"There are no features in {folder}: it has no {MANIFEST}.")
+    try:
+        manifest = json.loads(path.read_bytes())
+    except ValueError as error:
+        damaged(path, f"it is no JSON ({error})")
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        damaged(path, "it does not say what format it has")
+    if manifest["format"] != FORMAT:
+        raise ValueError(
+            f"{path}: expected the format {FORMAT!r}, found {manifest['format']!r}. It was written by "
+            "another version, or is damaged; write the features again, to another directory."
+        )
+    if manifest.pop("digest", None) != digest_of_json(manifest):
+        damaged(path, "it is not what was written")
+    return manifest
+
+
+def ranges_of(manifest: dict[str, Any]) -> list[tuple[int, int]]:
+    """Return the first row of each block, and the one after its last."""
+    return list(pairwise(block_edges(manifest["n_rows"], manifest["block_size"]).tolist()))
+
+
+def block_path(folder: Path, number: int) -> Path:
+    """Return where a block is, or will be."""
+    return folder / f"{BLOCK}{number:06d}"
+
+
+def missing_blocks(folder: Path, manifest: dict[str, Any]) -> list[int]:
+    """Return the numbers of the blocks that are not there."""
+    return [number for number in range(len(ranges_of(manifest))) if not block_path(folder, number).exists()]
+
+
+def open_blocks(folder: Path, manifest: dict[str, Any]) -> list[Block]:
+    """Open the blocks that are there, and refuse one that does not belong there."""
+    blocks, description = [], fingerprint(manifest)
+    for number, (first, last) in enumerate(ranges_of(manifest)):
+        path = block_path(folder, number)
+        if not path.exists():
+            continue
+        block = Block(path)
+        if block.about["of"] != description:
+            damaged(path, "it belongs to other features")
+        own = (block.about["first"], block.about["last"])
+        if own != (first, last):
+            damaged(path, f"it has the rows {own[0]} to {own[1]} in place of {first} to {last}")
+        blocks.append(block)
+    return blocks
+
+
+def joined(blocks: list[Block], name: str) -> NDArray[Any]:
+    """Return an array of all blocks; one is mapped at a time, since each takes an open file."""
+    return np.concatenate([np.array(block.array(name)) for block in blocks])
+
+
+def write_rows(
+    folder: Path, number: int, job: WalkJob, place: tuple[int, int], found: Iterable[FeatureRows]
+) -> None:
+    """Write the features of a block of rows."""
+    rows = list(found)
+    arrays = {"ids": job.sampling.ids[slice(*place)]}
+    for result, (matrix, norms, _) in enumerate(rows):
+        parts = (matrix.indptr, matrix.indices, matrix.data, norms)
+        arrays |= {f"{name}.{result}": array for name, array in zip(ARRAYS, parts, strict=True)}
+    about = {
+        "first": place[0],
+        "last": place[1],
+        "of": fingerprint(description_of(job)),
+        "nnz": [int(matrix.nnz) for matrix, _, _ in rows],
+        "n_steps": [int(steps) for _, _, steps in rows],
+    }
+    write_block(block_path(folder, number), arrays, about)

@@ -1,0 +1,235 @@
+"""Products with features: one tree of sums, whatever threads and blocks there are."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from blocks import KeptBlocks, LaterBlocks, random_features
+from walkernel import products
+from walkernel.products import SharedHead, block_edges, entry_products, leaves, multiply, multiply_transposed
+
+N_ROWS, N_COLUMNS = 157, 23
+EDGES = {
+    "one": [0, 157],
+    "rows": list(range(158)),
+    "tens": [*range(0, 157, 10), 157],
+    "at leaves": [0, 12, 36, 72, 108, 157],
+    "uneven": [0, 1, 2, 90, 91, 156, 157],
+    "empty ones": [0, 0, 39, 39, 39, 60, 157, 157],
+}
+MATRIX = random_features(np.random.default_rng(0), N_ROWS, N_COLUMNS)
+V = np.random.default_rng(1).normal(size=(N_ROWS, 4))
+
+
+@pytest.fixture
+def small_leaves(monkeypatch):
+    monkeypatch.setattr(products, "LEAF_ROWS", 12)
+
+
+def by_the_tree(matrix, V, i, k, starts):
+    """Return the sum as the module's docstring has it, in Python."""
+    if k - i == 1:
+        total = np.zeros((matrix.shape[1], V.shape[1]))
+        for row in range(starts[i], starts[k]):
+            for e in range(matrix.indptr[row], matrix.indptr[row + 1]):
+                total[matrix.indices[e]] = total[matrix.indices[e]] + matrix.data[e] * V[row]
+        return total
+    j = (i + k) // 2
+    return by_the_tree(matrix, V, i, j, starts) + by_the_tree(matrix, V, j, k, starts)
+
+
+def plain_sum(blocks, V):
+    """Return the sum of the blocks' products as they come: not what is promised."""
+    parts = zip(blocks.kept, np.split(V, blocks.edges[1:-1]), strict=True)
+    return sum(block.T @ part for block, part in parts)
+
+
+def reference():
+    starts = leaves(N_ROWS)
+    assert starts.size == 14  # a tree that is not balanced
+    return by_the_tree(MATRIX, V, 0, starts.size - 1, starts)
+
+
+class TestLeaves:
+    @pytest.mark.parametrize("n", [1, 255, 256, 511, 512, 600, 5000, 10**6, 2**24, 40 * 2**20, 10**8])
+    def test_they_cover_all_rows(self, n):
+        starts = leaves(n)
+        sizes = np.diff(starts)
+        assert starts[0] == 0
+        assert starts[-1] == n
+        assert sizes.min() >= min(n, products.LEAF_ROWS)
+        assert sizes.max() - sizes.min() <= 1
+        assert starts.size - 1 <= products.MANY_LEAVES
+
+    def test_counts(self):
+        counts = {n: leaves(n).size - 1 for n in (511, 512, 4096, 10**7, 20 * 2**20, 10**9)}
+        assert counts == {511: 1, 512: 2, 4096: 16, 10**7: 16, 20 * 2**20: 20, 10**9: 64}
+
+    @pytest.mark.parametrize(
+        ("n", "size", "edges"), [(7, 3, [0, 3, 6, 7]), (6, 3, [0, 3, 6]), (2, 9, [0, 2])]
+    )
+    def test_edges_of_blocks(self, n, size, edges):
+        assert block_edges(n, size).tolist() == edges
+
+
+@pytest.mark.usefixtures("small_leaves")
+class TestSums:
+    @pytest.mark.parametrize("n_threads", [1, 2, 3, 5, 8, 64])
+    def test_threads(self, n_threads, monkeypatch):
+        monkeypatch.setattr(products, "SMALL", 0)
+        assert np.array_equal(multiply_transposed(MATRIX, V, n_threads), reference())
+
+    @pytest.mark.parametrize("kind", [KeptBlocks, LaterBlocks])
+    @pytest.mark.parametrize("edges", EDGES)
+    def test_blocks(self, kind, edges):
+        assert np.array_equal(multiply_transposed(kind(MATRIX, EDGES[edges]), V, 1), reference())
+
+    @pytest.mark.parametrize("edges", EDGES)
+    def test_one_column(self, edges):
+        found = multiply_transposed(KeptBlocks(MATRIX, EDGES[edges]), V[:, :1], 1)
+        assert np.array_equal(found, reference()[:, :1])
+
+    @pytest.mark.parametrize("edges", ["one", "uneven"])
+    @pytest.mark.parametrize("columns", [1, 2, 3])
+    def test_some_columns_at_a_time(self, edges, columns, monkeypatch):
+        monkeypatch.setattr(products, "SUMS_AT_ONCE", columns * N_COLUMNS)
+        for features in (MATRIX, KeptBlocks(MATRIX, EDGES[edges])):
+            assert np.array_equal(multiply_transposed(features, V, 1), reference())
+
+    def test_no_columns(self):
+        for features in (MATRIX, KeptBlocks(MATRIX, EDGES["tens"])):
+            assert multiply_transposed(features, V[:, :0], 1).shape == (N_COLUMNS, 0)
+            assert multiply(features, np.empty((N_COLUMNS, 0)), 1).shape == (N_ROWS, 0)
+
+    def test_other_memory_orders(self):
+        for order in (np.asfortranarray(V), np.repeat(V, 2, axis=1)[:, ::2]):
+            assert np.array_equal(multiply_transposed(MATRIX, order, 1), reference())
+            assert np.array_equal(
+                multiply_transposed(KeptBlocks(MATRIX, EDGES["tens"]), order, 1), reference()
+            )
+
+    def test_wide_indices(self):
+        wide = random_features(np.random.default_rng(0), N_ROWS, N_COLUMNS, dtype=np.int64)
+        assert wide.indices.dtype == np.int64
+        for features in (wide, KeptBlocks(wide, EDGES["tens"])):
+            assert np.array_equal(multiply_transposed(features, V, 1), reference())
+
+    def test_it_is_the_sum(self):
+        """In exact arithmetic, for one column of it."""
+        exact = [Fraction(0)] * N_COLUMNS
+        for row in range(N_ROWS):
+            for e in range(MATRIX.indptr[row], MATRIX.indptr[row + 1]):
+                exact[MATRIX.indices[e]] += Fraction(MATRIX.data[e]) * Fraction(V[row, 0])
+        size = (abs(MATRIX).T @ abs(V))[:, 0]
+        error = np.abs(reference()[:, 0] - np.array([float(x) for x in exact]))
+        assert (error <= 40 * np.finfo(float).eps * size).all()
+
+    @pytest.mark.parametrize("edges", ["tens", "at leaves", "uneven"])
+    def test_a_plain_sum_differs(self, edges):
+        """The twin: sums of blocks as they come depend on the blocks."""
+        found = plain_sum(KeptBlocks(MATRIX, EDGES[edges]), V)
+        assert not np.array_equal(found, reference())
+        assert np.allclose(found, reference(), rtol=1e-9, atol=1e-6)
+
+    def test_another_tree_differs(self):
+        starts = leaves(N_ROWS)
+        assert not np.array_equal(by_the_tree(MATRIX, V, 0, 1, starts[[0, -1]]), reference())
+
+    def test_each_block_of_many_leaves_is_asked_for_once_by_each_branch(self):
+        blocks = KeptBlocks(MATRIX, EDGES["one"])
+        blocks.multiply_transposed(V)
+        assert blocks.asked == [0]
+        blocks = KeptBlocks(MATRIX, EDGES["rows"])
+        blocks.multiply_transposed(V)
+        assert blocks.asked == list(range(N_ROWS))
+
+
+@pytest.mark.parametrize("kind", [KeptBlocks, LaterBlocks])
+@pytest.mark.parametrize("edges", EDGES)
+class TestBlocks:
+    def test_product(self, kind, edges):
+        X = np.random.default_rng(2).normal(size=(N_COLUMNS, 3))
+        assert np.array_equal(multiply(kind(MATRIX, EDGES[edges]), X, 1), MATRIX @ X)
+
+    def test_rows(self, kind, edges):
+        positions = np.array([156, 0, 0, 90, 38, 39, 91, 3])
+        found, wanted = kind(MATRIX, EDGES[edges]).rows(positions), MATRIX[positions]
+        for name in ("indptr", "indices", "data"):
+            assert np.array_equal(getattr(found, name), getattr(wanted, name))
+        assert kind(MATRIX, EDGES[edges]).rows(positions[:0]).shape == (0, N_COLUMNS)
+
+    def test_against(self, kind, edges):
+        rows = MATRIX[[5, 150, 5]]
+        found = kind(MATRIX, EDGES[edges]).against(rows)
+        assert np.array_equal(found.toarray(), (rows @ MATRIX.T.tocsr()).toarray())
+
+    @pytest.mark.parametrize("other", ["matrix", "same blocks", "other blocks"])
+    def test_entries(self, kind, edges, other, monkeypatch):
+        monkeypatch.setattr(products, "ENTRIES_AT_ONCE", 7)
+        second = random_features(np.random.default_rng(3), N_ROWS, N_COLUMNS)
+        rng = np.random.default_rng(4)
+        rows, columns = rng.integers(0, N_ROWS, (2, 40))
+        columns[::2] = rows[::2]
+        wanted = entry_products(MATRIX, second, rows, columns)
+        left = kind(MATRIX, EDGES[edges])
+        right = {
+            "matrix": second,
+            "same blocks": kind(second, EDGES[edges]),
+            "other blocks": kind(second, [0, 50, 157]),
+        }[other]
+        assert np.array_equal(entry_products(left, right, rows, columns), wanted)
+        assert np.array_equal(entry_products(MATRIX, right, rows, columns), wanted)
+        assert left.shape == MATRIX.shape
+
+
+class TestSharedHead:
+    HEAD = random_features(np.random.default_rng(5), N_ROWS, N_COLUMNS, 3)
+
+    def test_it_is_the_sum_of_its_parts(self):
+        shared = SharedHead(self.HEAD, MATRIX)
+        assert shared.shape == MATRIX.shape
+        assert shared.nnz == self.HEAD.nnz + MATRIX.nnz
+        assert np.array_equal(shared.tocsr().toarray(), (self.HEAD + MATRIX).toarray())
+
+    @pytest.mark.parametrize("edges", EDGES)
+    def test_parts_in_blocks(self, edges, small_leaves):
+        kept = SharedHead(self.HEAD, MATRIX)
+        there = SharedHead(KeptBlocks(self.HEAD, EDGES[edges]), LaterBlocks(MATRIX, EDGES[edges]))
+        rows = np.array([3, 156, 90])
+        X = np.ones((N_COLUMNS, 2))
+        assert np.array_equal(multiply(there, X, 1), multiply(kept, X, 1))
+        assert np.array_equal(multiply_transposed(there, V, 1), multiply_transposed(kept, V, 1))
+        assert np.array_equal(there.tocsr().toarray(), kept.tocsr().toarray())
+        assert np.array_equal(
+            entry_products(there, there, rows, rows[::-1]), entry_products(kept, kept, rows, rows[::-1])
+        )
+
+
+def test_rows_are_read_where_they_are():
+    blocks = KeptBlocks(MATRIX, EDGES["tens"])
+    blocks.rows(np.array([12, 101, 19]))
+    assert blocks.asked == [1, 10]
+
+
+@pytest.mark.parametrize("edges", [None, "tens", "rows"])
+def test_an_entry_does_not_depend_on_those_beside_it(edges):
+    """Some rows are sorted and some are not, which SciPy goes through in different orders."""
+    matrix = random_features(np.random.default_rng(6), N_ROWS, N_COLUMNS, N_COLUMNS)
+    for row in range(0, N_ROWS, 2):
+        part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        order = np.argsort(matrix.indices[part])
+        matrix.indices[part], matrix.data[part] = matrix.indices[part][order], matrix.data[part][order]
+    features = matrix if edges is None else KeptBlocks(matrix, EDGES[edges])
+    rows, columns = np.arange(N_ROWS), np.arange(N_ROWS)[::-1] // 2 * 2
+    together = entry_products(matrix, matrix, rows, columns)
+    alone = [entry_products(features, features, rows[[k]], columns[[k]])[0] for k in range(N_ROWS)]
+    assert np.array_equal(together, alone)
+
+
+def test_matrices_are_left_as_they_are():
+    before = MATRIX.indices.copy()
+    entry_products(MATRIX, KeptBlocks(MATRIX, EDGES["tens"]), np.arange(50), np.arange(50))
+    assert isinstance(MATRIX, scipy.sparse.csr_array)
+    assert np.array_equal(MATRIX.indices, before)
