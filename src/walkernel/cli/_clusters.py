@@ -1,0 +1,56 @@
+"""Clusters that commands work on."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PATIENCE = 8
+"""Seconds within which a scheduler must answer."""
+
+
+def _address(text: str | None) -> str | None:
+    """Refuse what is no address, which Dask would try to close for long."""
+    if text is not None and not re.fullmatch(r"(\w+://)?[^\s/]+:\d+", text):
+        raise typer.BadParameter(f"{text!r} is not an address such as tcp://127.0.0.1:8786.")
+    return text
+
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler", metavar="ADDRESS", callback=_address, help="Walk on a Dask cluster: tcp://host:8786."
+    ),
+]
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Client | None]:
+    """Give a connection to the scheduler at an address, if there is one."""
+    if address is None:
+        yield None
+        return
+    from distributed import Client
+
+    import walkernel.distributed  # noqa: F401 (it says what to install)
+
+    # what Dask logs of lost workers and connections is either mended or becomes an error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ConnectionError(
+            f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, and "
+            "workers with `dask worker ADDRESS`."
+        ) from error
+    with client:
+        yield client
