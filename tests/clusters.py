@@ -1,6 +1,7 @@
 """Dask clusters on this machine: a scheduler and workers in processes of their own, as users start them."""
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,10 @@ from pathlib import Path
 
 from distributed import Client
 
+import walkernel as wk
+
+SOURCE = str(Path(wk.__file__).parents[1])
+"""Where workers find the library: the one that is tested."""
 PLENTY = 60
 """Seconds within which anything that is awaited here happens, also on a machine that is busy."""
 
@@ -20,47 +25,44 @@ class Cluster:
     def __init__(self, folder):
         self.folder, self._processes, self._count = Path(folder), [], 0
         self.file = self.folder / "scheduler.json"
-        self.scheduler = self.start_scheduler()
+        self._run(
+            *("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard"),
+            *("--scheduler-file", self.file),
+        )
+        wait_until(self.file.exists)
         self.client = Client(scheduler_file=str(self.file), timeout=PLENTY)
 
     @property
     def address(self):
         return self.client.scheduler.address
 
-    def start_scheduler(self, port=0):
-        self.scheduler = self._run(
-            *("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"),
-            *("--scheduler-file", self.file),
-        )
-        wait_until(self.file.exists)
-        return self.scheduler
+    @property
+    def workers(self):
+        """Processes of workers, or of their nannies, that are not dead."""
+        return [process for process in self._processes[1:] if process.poll() is None]
 
-    def start_workers(self, count=1, *, nanny=False, n_threads=1, cwd=None):
-        """Start workers, wait for them, and return their processes."""
-        before = self.n_workers()
-        started = [
+    def start_workers(self, count=1, *, nanny=False, n_threads=1):
+        """Start workers, and wait until all that are alive are known."""
+        for _ in range(count):
             self._run(
                 *("distributed.cli.dask_worker", "--scheduler-file", self.file, "--nthreads", n_threads),
                 *("--no-dashboard", "--nanny" if nanny else "--no-nanny", "--host", "127.0.0.1"),
                 *("--local-directory", self.folder),
-                cwd=cwd,
             )
-            for _ in range(count)
-        ]
-        wait_until(lambda: self.n_workers() >= before + count)
-        return started
+        wait_until(lambda: self.n_workers() == len(self.workers))
 
     def n_workers(self):
         return len(self.client.nthreads())
 
     def keep_workers(self, count):
-        """Have as many workers as are wanted: dead ones are forgotten, and missing ones are started."""
-        if self.n_workers() < count:
-            self.start_workers(count - self.n_workers())
-        assert self.n_workers() == count
+        """Have as many workers as are wanted, by starting or killing some."""
+        for process in self.workers[count:]:
+            end(process)
+        self.start_workers(count - len(self.workers))
 
     def is_idle(self):
         """Tell whether neither this side nor the scheduler holds anything."""
+        gc.collect()
         return not self.client.futures and not self.n_tasks()
 
     def n_tasks(self):
@@ -68,10 +70,7 @@ class Cluster:
 
     def settles(self):
         """Wait until nothing is held anywhere."""
-        import gc
-
-        gc.collect()
-        wait_until(self.is_idle, 20)
+        wait_until(self.is_idle, 10)
 
     def close(self):
         with contextlib.suppress(Exception):
@@ -79,14 +78,14 @@ class Cluster:
         for process in self._processes:
             end(process)
 
-    def _run(self, module, *arguments, cwd=None):
+    def _run(self, module, *arguments):
         self._count += 1
         log = (self.folder / f"{module.rpartition('.')[2]}-{self._count}.log").open("wb")
         with log:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *map(str, arguments)],
-                env=os.environ | {"OMP_NUM_THREADS": "1", "WALKERNEL_NUM_THREADS": "1"},
-                cwd=cwd or self.folder,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE},
+                cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +12,7 @@ import scipy.sparse
 from distributed import Future
 from numpy.typing import NDArray
 
-from walkernel.distributed._tasks import BLOCKS_OF_A_WORKER, MOST_LOSSES, Cluster, Progress, Tasks
+from walkernel.distributed._tasks import BLOCKS_OF_A_WORKER, MOST_LOSSES, Cluster, Progress, Tasks, forget
 from walkernel.distributed._there import Summary, pick, summarize, walk_there, without_graph
 from walkernel.products import FeatureBlocks
 from walkernel.sampling import FeatureRows, WalkJob
@@ -79,8 +78,10 @@ class Blocks:
     def complete(self, work: Callable[[], T]) -> T:
         """Do a work, and do it again if something that it needs is lost on the way."""
         for _ in range(MOST_LOSSES):
-            with suppress(CancelledError):
+            try:
                 return work()
+            except CancelledError as loss:
+                forget(loss)
         return work()
 
 

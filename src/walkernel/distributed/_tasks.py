@@ -142,7 +142,8 @@ class Tasks:
                 number = running.pop(future.key)
                 try:
                     result = future.result()
-                except CancelledError:
+                except CancelledError as loss:
+                    forget(loss)
                     losses += 1
                     if losses > MOST_LOSSES * len(self.calls):
                         raise
@@ -159,6 +160,11 @@ class Tasks:
         """Stop what is not done."""
         self.cluster.client.cancel([future for future in self.futures if future is not None])
         self.let_go()
+
+
+def forget(loss: CancelledError) -> None:
+    """Drop the frames of an error, which Dask keeps with the future: they would keep all futures in turn."""
+    loss.__traceback__ = None
 
 
 def _is_gone(future: Future | None) -> bool:
