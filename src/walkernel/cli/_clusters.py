@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import re
 from collections.abc import Iterator
@@ -38,19 +39,29 @@ def connected(address: str | None) -> Iterator[Client | None]:
     if address is None:
         yield None
         return
+    importlib.import_module("walkernel.distributed")  # it says what to install
     from distributed import Client
 
-    import walkernel.distributed  # noqa: F401 (it says what to install)
+    with _quiet():
+        try:
+            client = Client(address, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise ConnectionError(
+                f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, "
+                "and workers with `dask worker ADDRESS`."
+            ) from error
+        with client:
+            yield client
 
-    # what Dask logs of lost workers and connections is either mended or becomes an error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what Dask logs of lost workers and connections to itself: it is mended or becomes an error."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise ConnectionError(
-            f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, and "
-            "workers with `dask worker ADDRESS`."
-        ) from error
-    with client:
-        yield client
+        yield
+    finally:
+        logger.setLevel(level)

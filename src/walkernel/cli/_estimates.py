@@ -56,11 +56,11 @@ def features(
     """Write the sparse features Φ of all nodes, or of some: a file for scipy.sparse.load_npz, or a folder.
 
     A folder, for walkernel.open_features, takes features larger than memory, and is gone on with where it was
-    stopped.
+    stopped. With a scheduler the workers of a Dask cluster walk, and this process writes.
 
     Example: walkernel features karate --kernel "diffusion(sigma=2)" --walks 64 --out features.npz
 
-    Example: walkernel features large-graph --out features --scheduler tcp://10.0.0.1:8786
+    Example: walkernel features karate --out features --block-size 10
     """
     from walkernel.planning import checked_sampler
 
