@@ -30,7 +30,7 @@ class Cluster:
             *("--scheduler-file", self.file),
         )
         wait_until(self.file.exists)
-        self.client = Client(scheduler_file=str(self.file), timeout=PLENTY)
+        self.client = Client(scheduler_file=str(self.file), timeout=PLENTY, set_as_default=False)
 
     @property
     def address(self):
@@ -63,10 +63,11 @@ class Cluster:
     def is_idle(self):
         """Tell whether neither this side nor the scheduler holds anything."""
         gc.collect()
-        return not self.client.futures and not self.n_tasks()
+        return not self.client.futures and not self.tasks()
 
-    def n_tasks(self):
-        return self.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    def tasks(self):
+        """Return the names of what the scheduler holds."""
+        return self.client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
 
     def settles(self):
         """Wait until nothing is held anywhere."""
