@@ -226,6 +226,17 @@ def test_features(dask, tmp_path):
     assert_same_rows(again.to_csr(), expected)
 
 
+def test_few_blocks_wait_for_this_process(dask, tmp_path):
+    """Workers do not run ahead of what is written: four blocks for each of them."""
+    graph, waiting = random_graph(1000), []
+    there.store_features(
+        tmp_path / "phi", graph, wk.Diffusion(), 4, client=dask.client, block_size=20,
+        progress=lambda *_: waiting.append(sum(name.startswith("walk_there") for name in dask.tasks())),
+    )  # fmt: skip
+    assert len(waiting) == 50
+    assert 2 <= max(waiting) <= 8
+
+
 def test_directories(dask, tmp_path):
     graph = random_graph()
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS, ensembles="independent")

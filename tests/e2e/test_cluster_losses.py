@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, KilledWorker
 
 import walkernel as wk
 import walkernel.distributed as there
@@ -136,6 +136,21 @@ def test_a_worker_dies_while_features_are_stored(dask, graph, tmp_path):
         progress=progress,
     )  # fmt: skip
     assert (stored.to_csr() != wk.sample_features(graph, wk.Diffusion(), N_WALKS)).nnz == 0
+
+
+def test_tasks_that_kill_their_workers_are_given_up(dask, graph):
+    """Dask blames a task after some deaths, here the first, and says so."""
+    tolerate(dask, 0)
+    try:
+        progress, _ = after(2, lambda: end(dask.workers[0]))
+        with pytest.raises(KilledWorker, match="walk_there"):
+            estimate(graph, dask, progress=progress, block_size=50)
+    finally:
+        tolerate(dask, 3)
+
+
+def tolerate(dask, failures):
+    dask.client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", failures))
 
 
 def test_a_nanny_restarts_its_worker(dask, graph, vectors, product):

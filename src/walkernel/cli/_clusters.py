@@ -40,7 +40,7 @@ def connected(address: str | None) -> Iterator[Client | None]:
         yield None
         return
     importlib.import_module("walkernel.distributed")  # it says what to install
-    from distributed import Client
+    from distributed import Client, KilledWorker
 
     with _quiet():
         try:
@@ -52,7 +52,10 @@ def connected(address: str | None) -> Iterator[Client | None]:
                 "and workers with `dask worker ADDRESS`."
             ) from error
         with client:
-            yield client
+            try:
+                yield client
+            except KilledWorker as error:
+                raise RuntimeError(f"Workers died again and again: {error}") from error
 
 
 @contextmanager
