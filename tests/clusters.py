@@ -15,6 +15,12 @@ import walkernel as wk
 
 SOURCE = str(Path(wk.__file__).parents[1])
 """Where workers find the library: the one that is tested."""
+PROGRAM = """
+import os, runpy, sys, threading
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+"""Run a command, as ``python -m`` does, but not for longer than the process that holds its stdin."""
 PLENTY = 60
 """Seconds within which anything that is awaited here happens, also on a machine that is busy."""
 
@@ -26,7 +32,15 @@ class Cluster:
         self.folder, self._processes, self._count = Path(folder), [], 0
         self.file = self.folder / "scheduler.json"
         self._run(
-            *("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard"),
+            *(
+                "distributed.cli.dask_scheduler",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                0,
+                "--dashboard-address",
+                "127.0.0.1:0",
+            ),
             *("--scheduler-file", self.file),
         )
         wait_until(self.file.exists)
@@ -84,10 +98,10 @@ class Cluster:
         log = (self.folder / f"{module.rpartition('.')[2]}-{self._count}.log").open("wb")
         with log:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, *map(str, arguments)],
+                [sys.executable, "-c", PROGRAM, module, *map(str, arguments)],
                 env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE},
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -100,6 +114,7 @@ def end(process):
     """Kill a process and those that it started, a nanny's worker among them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.stdin.close()
     process.wait()
 
 

@@ -143,7 +143,7 @@ def test_tasks_that_kill_their_workers_are_given_up(dask, graph):
     tolerate(dask, 0)
     try:
         progress, _ = after(2, lambda: end(dask.workers[0]))
-        with pytest.raises(KilledWorker, match="walk_there"):
+        with pytest.raises(KilledWorker, match="all those workers died"):
             estimate(graph, dask, progress=progress, block_size=50)
     finally:
         tolerate(dask, 3)

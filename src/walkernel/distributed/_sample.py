@@ -46,7 +46,7 @@ def sample_features(
     >>> from distributed import Client
     >>> import walkernel as wk, walkernel.distributed
     >>> graph = wk.load_dataset("karate").graph
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     features = wk.distributed.sample_features(graph, wk.Diffusion(), 16, client=client)
     ...     (features.to_csr() != wk.sample_features(graph, wk.Diffusion(), 16)).nnz
     0
@@ -94,7 +94,7 @@ def store_features(
     >>> import walkernel as wk, walkernel.distributed
     >>> graph = wk.load_dataset("karate").graph
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     wk.distributed.store_features(folder.name, graph, wk.Diffusion(), 8, client=client).shape
     (34, 34)
     >>> folder.cleanup()

@@ -48,7 +48,7 @@ def sample_walks(
     >>> from distributed import Client
     >>> import walkernel as wk, walkernel.distributed
     >>> graph = wk.load_dataset("karate").graph
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     walks = wk.distributed.sample_walks(graph, 16, client=client, block_size=10)
     ...     walks.features(wk.Diffusion()).shape, walks.gather().n_steps == walks.n_steps
     ((34, 34), True)
