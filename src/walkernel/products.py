@@ -122,7 +122,7 @@ class FeatureBlocks(ABC):
             order, parts = self._parts(positions)
             return stack(order, *self._gather(parts))
 
-        return self._complete(work) if positions.size else _no_rows(self.shape[1])
+        return self._complete(work) if positions.size else scipy.sparse.csr_array((0, self.shape[1]))
 
     def _parts(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Any]]:
         """Return some rows by blocks, and the order that they are wanted in."""
@@ -132,13 +132,7 @@ class FeatureBlocks(ABC):
 
     def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-
-        def work() -> Dense:
-            shared = self._share(X)
-            parts = [self._submit(times, self._block(b), shared) for b in range(self.n_blocks)]
-            return np.vstack(self._gather(parts))
-
-        return np.asarray(self._complete(work))
+        return self.carried(X, times)
 
     def multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V, the sums over blocks along the tree."""
@@ -214,7 +208,7 @@ class FeatureBlocks(ABC):
         inside = (positions >= edges[number]) & (positions < edges[number + 1])
         return np.array_equal(self.edges, edges) and bool(inside.all())
 
-    def carried(self, groups: NDArray[np.float32], function: Callable[..., Dense]) -> Dense:
+    def carried(self, groups: NDArray[Any], function: Callable[..., Dense]) -> Dense:
         """Return what a function makes of every block and of ``groups``, one below the other."""
 
         def work() -> Dense:
@@ -391,10 +385,6 @@ def sorted_rows(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """
     rows.sort_indices()
     return rows
-
-
-def _no_rows(n_columns: int) -> scipy.sparse.csr_array:
-    return scipy.sparse.csr_array((0, n_columns))
 
 
 def _split(work: Callable[[int, int], None], count: int, n_threads: int, cost: int) -> None:
