@@ -72,9 +72,8 @@ def dask_workers(count: int, folder: Path) -> Iterator[Any]:
             client.wait_for_workers(count)
             yield client
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
+        for process in reversed(processes):
+            process.kill()
             process.wait()
 
 

@@ -121,24 +121,20 @@ class FeatureBlocks(ABC):
         """Return some rows, in order."""
 
         def work() -> scipy.sparse.csr_array:
-            found = self.of_rows(positions)
-            parts = self._gather(
-                [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
-            )
-            order = np.argsort(np.concatenate([at for _, at in found]))
-            return scipy.sparse.vstack(parts, format="csr")[order]
+            order, parts = self._parts(positions)
+            return stack(order, *self._gather(parts))
 
-        return self._complete(work) if positions.size else _no_rows(self.shape[1])
+        return self._complete(work) if positions.size else scipy.sparse.csr_array((0, self.shape[1]))
+
+    def _parts(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Any]]:
+        """Return some rows by blocks, and the order that they are wanted in."""
+        found = self.of_rows(positions)
+        parts = [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
+        return np.argsort(np.concatenate([at for _, at in found])), parts
 
     def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-
-        def work() -> Dense:
-            shared = self._share(X)
-            parts = [self._submit(times, self._block(b), shared) for b in range(self.n_blocks)]
-            return np.vstack(self._gather(parts))
-
-        return np.asarray(self._complete(work))
+        return self.carried(X, times)
 
     def multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V, the sums over blocks along the tree."""
@@ -193,7 +189,7 @@ class FeatureBlocks(ABC):
                 if isinstance(other, FeatureBlocks) and other._holds(b, self.edges, columns[at]):
                     arguments = (other._block(b), other.local(b, columns[at]))
                 else:
-                    arguments = (self._share(rows_of(other, columns[at])), np.arange(at.size))
+                    arguments = (self._bring(other, columns[at]), np.arange(at.size))
                 parts.append(self._submit(dots_in_block, self._block(b), mine, *arguments))
             result = np.empty(rows.size)
             for (_, at), values in zip(found, self._gather(parts), strict=True):
@@ -202,12 +198,19 @@ class FeatureBlocks(ABC):
 
         return np.asarray(self._complete(work))
 
+    def _bring(self, other: Features, positions: NDArray[np.int64]) -> Any:
+        """Return what stands for some rows of features; those of blocks like these need not come here."""
+        if type(other) is not type(self):
+            return self._share(rows_of(other, positions))
+        order, parts = other._parts(positions)
+        return self._submit(stack, order, *parts)
+
     def _holds(self, number: int, edges: NDArray[np.int64], positions: NDArray[np.int64]) -> bool:
         """Tell whether features in the same blocks have the rows in one of them."""
         inside = (positions >= edges[number]) & (positions < edges[number + 1])
         return np.array_equal(self.edges, edges) and bool(inside.all())
 
-    def carried(self, groups: NDArray[np.float32], function: Callable[..., Dense]) -> Dense:
+    def carried(self, groups: NDArray[Any], function: Callable[..., Dense]) -> Dense:
         """Return what a function makes of every block and of ``groups``, one below the other."""
 
         def work() -> Dense:
@@ -342,6 +345,11 @@ def take(block: scipy.sparse.csr_array, positions: NDArray[np.int64]) -> scipy.s
     return block[positions]
 
 
+def stack(order: NDArray[np.int64], *parts: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Return rows of several blocks in some order."""
+    return scipy.sparse.vstack(parts, format="csr")[order]
+
+
 def times(block: scipy.sparse.csr_array, X: Dense) -> Dense:
     """Return the rows of Φ X of a block."""
     return np.asarray(block @ X)
@@ -379,10 +387,6 @@ def sorted_rows(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """
     rows.sort_indices()
     return rows
-
-
-def _no_rows(n_columns: int) -> scipy.sparse.csr_array:
-    return scipy.sparse.csr_array((0, n_columns))
 
 
 def _split(work: Callable[[int, int], None], count: int, n_threads: int, cost: int) -> None:

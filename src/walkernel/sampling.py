@@ -146,15 +146,30 @@ def sample_features(
     (1, 3)
     """
     owner = "sample_features"
+    job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    (rows,) = walk_job(job, thread_count(owner, n_threads), progress_callback(owner, progress))
+    return rows.matrix
+
+
+def features_job(
+    owner: str,
+    graph: Graph,
+    kernel_or_f: Modulation,
+    n_walks: int,
+    sampler: Sampler | None,
+    seed: int,
+    stream: int,
+    nodes: Any,
+    matrix: str | None,
+    transpose: bool,
+) -> WalkJob:
+    """Check the arguments of functions that make features, for one named ``owner``."""
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
     chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     longest = chosen.sampler.longest
     f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
-    threads = thread_count(owner, n_threads)
-    report = progress_callback(owner, progress)
-    (rows,) = walk_job(WalkJob(chosen, f, (chosen.stream,)), threads, report)
-    return rows.matrix
+    return WalkJob(chosen, f, (chosen.stream,))
 
 
 class FeatureRows(NamedTuple):

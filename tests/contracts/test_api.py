@@ -76,7 +76,7 @@ def test_options_are_keyword_only():
 
 def test_import_is_light():
     heavy = {"numba", "sklearn", "torch", "dask", "networkx", "pandas", "pooch", "trimesh", "matplotlib"}
-    heavy |= {"typer", "rich"}
+    heavy |= {"typer", "rich", "distributed"}
     code = f"import walkernel, sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
     code = f"""

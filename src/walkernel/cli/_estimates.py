@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from walkernel.cli._app import VariadicCommand, app, progress, say
+from walkernel.cli._app import Interrupted, VariadicCommand, app, progress, say
+from walkernel.cli._clusters import Scheduler, connected
 from walkernel.cli._inputs import (
     Directed,
+    FeaturesOut,
     GraphName,
     Json,
     KernelName,
     Matrix,
     NodeFile,
     Nodes,
-    Out,
     Relabel,
     Seed,
     Tolerance,
@@ -30,43 +32,88 @@ from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table
 
 if TYPE_CHECKING:
+    from walkernel.graph import Graph
+    from walkernel.kernels import Kernel
     from walkernel.operators import KernelOperator
 
 
 @app.command(cls=VariadicCommand)
 def features(
     graph: GraphName,
-    out: Out,
+    out: FeaturesOut,
     kernel: KernelName = "diffusion",
     matrix: Matrix = "normalized",
     walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 64,
     seed: Seed = 0,
     node: Nodes = None,
     nodes: NodeFile = None,
+    scheduler: Scheduler = None,
+    block_size: Annotated[
+        int | None, typer.Option("--block-size", min=1, help="Nodes done at a time, in folders and clusters.")
+    ] = None,
     directed: Directed = None,
     relabel: Relabel = False,
 ) -> None:
-    """Write the sparse features Φ of all nodes, or of some, for scipy.sparse.load_npz.
+    """Write the sparse features Φ of all nodes, or of some: a file for scipy.sparse.load_npz, or a folder.
+
+    A folder, for walkernel.open_features, takes features larger than memory, and is gone on with where it was
+    stopped. With a scheduler the workers of a Dask cluster walk, and this process writes.
 
     Example: walkernel features karate --kernel "diffusion(sigma=2)" --walks 64 --out features.npz
+
+    Example: walkernel features karate --out features --block-size 10
     """
-    import scipy.sparse
-
-    from walkernel._files import atomic_write
     from walkernel.planning import checked_sampler
-    from walkernel.sampling import sample_features
 
+    if block_size is not None and scheduler is None and out.suffix:
+        raise typer.BadParameter("Blocks are for folders and clusters only.", param_hint="--block-size")
     wanted = read_kernel(kernel, matrix)
     network = read_graph(graph, directed, relabel)
     asked = chosen_nodes(network, node, nodes)
     sampler = checked_sampler(network, wanted, "symmetric", None, walks)
-    with progress("walks") as report:
-        rows = sample_features(
-            network, wanted, walks, sampler=sampler, seed=seed, nodes=asked, progress=report
-        )
+    with connected(scheduler) as client, progress("walks") as report:
+        options: dict[str, Any] = {"sampler": sampler, "seed": seed, "nodes": asked, "progress": report}
+        options |= {} if client is None else {"client": client}
+        make = _write_folder if not out.suffix else _write_file
+        rows = make(out, (network, wanted, walks), block_size, options)
+    say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} numbers that are not zero, of {wanted}")
+
+
+def _write_file(
+    out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
+) -> Any:
+    """Make features and write them all at once."""
+    import scipy.sparse
+
+    from walkernel._files import atomic_write
+
+    if "client" in options:
+        from walkernel.distributed import sample_features as sample_there
+
+        rows = sample_there(*features, block_size=block_size, **options).to_csr()
+    else:
+        from walkernel.sampling import sample_features
+
+        rows = sample_features(*features, **options)
     with atomic_write(out) as file:
         scipy.sparse.save_npz(file, rows, compressed=False)
-    say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} numbers that are not zero, of {wanted}")
+    return rows
+
+
+def _write_folder(
+    out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
+) -> Any:
+    """Make features and write them block by block."""
+    from walkernel.storing import store_features
+
+    store: Callable[..., Any] = store_features
+    if "client" in options:
+        from walkernel.distributed import store_features as store
+    try:
+        return store(out, *features, block_size=block_size, **options)
+    except Interrupted:
+        say(f"What is done is kept in {out}. Run the same command again to go on with it.")
+        raise
 
 
 @app.command(cls=VariadicCommand)

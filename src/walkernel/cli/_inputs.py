@@ -24,6 +24,18 @@ def _in_a_folder(path: Path | None) -> Path | None:
     return path
 
 
+def _for_features(path: Path) -> Path:
+    """Refuse a path for features before any work is done for it."""
+    _in_a_folder(path)
+    if path.is_dir() and path.suffix:
+        raise typer.BadParameter(f"{path} is a folder; the name of a folder of features has no suffix.")
+    if path.is_dir() and any(path.iterdir()) and not (path / "manifest.json").is_file():
+        raise typer.BadParameter(f"{path} has other things in it. Name a new folder, or an .npz file.")
+    if path.is_file() and not path.suffix:
+        raise typer.BadParameter(f"{path} is a file. Name a new folder, or an .npz file.")
+    return path
+
+
 GraphName = Annotated[
     str,
     typer.Argument(
@@ -63,6 +75,15 @@ NodeFile = Annotated[
 ]
 Out = Annotated[
     Path, typer.Option("--out", metavar="FILE", dir_okay=False, callback=_in_a_folder, help="File to write.")
+]
+FeaturesOut = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="PATH",
+        callback=_for_features,
+        help="An .npz file to write, or, by a name without suffix, a folder.",
+    ),
 ]
 OptionalOut = Annotated[
     Path | None,

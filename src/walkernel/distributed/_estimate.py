@@ -60,7 +60,7 @@ def estimate_kernel(
     >>> from distributed import Client
     >>> import walkernel as wk, walkernel.distributed
     >>> graph = wk.load_dataset("karate").graph
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     K = wk.distributed.estimate_kernel(graph, wk.Diffusion(), 64, client=client, block_size=10)
     ...     bool((K @ range(34) == wk.estimate_kernel(graph, wk.Diffusion(), 64) @ range(34)).all())
     True

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import scipy.sparse
 from distributed import Future
 from numpy.typing import NDArray
 
-from walkernel.distributed._tasks import BLOCKS_OF_A_WORKER, MOST_LOSSES, Cluster, Progress, Tasks
+from walkernel.distributed._tasks import BLOCKS_OF_A_WORKER, MOST_LOSSES, Cluster, Progress, Tasks, forget
 from walkernel.distributed._there import Summary, pick, summarize, walk_there, without_graph
 from walkernel.products import FeatureBlocks
 from walkernel.sampling import FeatureRows, WalkJob
@@ -41,13 +42,8 @@ def brought_here(cluster: Cluster) -> Produce:
     """Return what makes the features of ranges of start nodes and brings them here, some at a time."""
 
     def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:
-        size = BLOCKS_OF_A_WORKER * cluster.n_workers
-        for begin in range(0, len(ranges), size):
-            tasks = Tasks(
-                cluster, [_features_of(cluster, job, *place) for place in ranges[begin : begin + size]]
-            )
-            for number, found in tasks.results():
-                yield begin + number, found
+        tasks = Tasks(cluster, [_features_of(cluster, job, *place) for place in ranges])
+        return tasks.results(BLOCKS_OF_A_WORKER * cluster.n_workers)
 
     return produce
 
@@ -68,10 +64,11 @@ class Blocks:
     ) -> None:
         self.cluster, self.edges, self._n_results = tasks.cluster, edges, n_results
         numbers = range(edges.size - 1)
-        found = gathered(tasks, summarize, edges, progress)
+        calls = [tasks.later(summarize, number) for number in numbers]
+        found = gathered(tasks, calls, edges, progress)
         self.summaries: list[list[Summary]] = [found[number] for number in numbers]
         picks = [tasks.later(pick, number, result) for number in numbers for result in range(n_results)]
-        self._matrices = Tasks(tasks.cluster, picks)
+        self._matrices = Tasks(tasks.cluster, picks).submit()
         tasks.let_go()
 
     def matrix(self, number: int, result: int) -> Future:
@@ -83,20 +80,18 @@ class Blocks:
         for _ in range(MOST_LOSSES):
             try:
                 return work()
-            except CancelledError:
-                self.cluster.forget_lost()
+            except CancelledError as loss:
+                forget(loss)
         return work()
 
 
 def gathered(
-    tasks: Tasks, function: Callable[[Any], Any], edges: NDArray[np.int64], progress: Progress | None
+    tasks: Tasks, calls: Sequence[Callable[[], Future]], edges: NDArray[np.int64], progress: Progress | None
 ) -> dict[int, Any]:
-    """Return a function of each block, with progress in start nodes."""
+    """Return what calls make of each block, with progress in start nodes; if that fails, end all tasks."""
     found, done = {}, 0
     try:
-        for number, result in Tasks(
-            tasks.cluster, [tasks.later(function, number) for number in range(edges.size - 1)]
-        ).results():
+        for number, result in Tasks(tasks.cluster, calls).results():
             found[number] = result
             done += int(edges[number + 1] - edges[number])
             if progress is not None:
@@ -115,7 +110,17 @@ def _features_of(cluster: Cluster, job: WalkJob, first: int, last: int) -> Calla
 
 
 class ClusterFeatures(FeatureBlocks):
-    """Features in blocks on the workers of a cluster."""
+    """Features in blocks on the workers of a cluster.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Start nodes and nodes of the graph.
+    edges : ndarray of int64, (n_blocks + 1,)
+        Rows where the blocks begin, and where the last one ends.
+    nnz, nbytes : int
+        Entries that are stored, and their size.
+    """
 
     def __init__(self, blocks: Blocks, result: int) -> None:
         self._kept, self._result = blocks, result
@@ -123,6 +128,14 @@ class ClusterFeatures(FeatureBlocks):
         own = [found[result] for found in blocks.summaries]
         self.nnz, self.nbytes = sum(one.nnz for one in own), sum(one.nbytes for one in own)
         self.shape = (int(self.edges[-1]), blocks.cluster.graph.n_nodes)
+
+    def __repr__(self) -> str:
+        n, N = self.shape
+        return f"ClusterFeatures({n}x{N}, {self.n_blocks} blocks on {self._kept.cluster.client})"
+
+    def to_csr(self) -> scipy.sparse.csr_array:
+        """Bring all rows into this process."""
+        return self.rows(np.arange(self.shape[0]))
 
     def _block(self, number: int) -> Future:
         return self._kept.matrix(number, self._result)

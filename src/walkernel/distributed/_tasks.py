@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse
@@ -13,6 +12,7 @@ from distributed import Client, Future, as_completed
 from numpy.typing import NDArray
 
 from walkernel._checks import instance, refuse, whole_number
+from walkernel.distributed._there import GraphThere
 from walkernel.graph import Graph
 from walkernel.products import block_edges, bytes_of
 
@@ -20,6 +20,8 @@ Progress = Callable[[int, int], object]
 MOST_LOSSES = 10
 """How often in a row what was lost is made again before that is given up."""
 BLOCKS_OF_A_WORKER = 4
+PATIENCE = 30.0
+"""Seconds to wait for a worker where there is none."""
 SMALL = 2**16
 """Bytes of an array that travels with a task rather than on its own."""
 
@@ -31,12 +33,15 @@ class Cluster:
         instance(owner, "client", client, Client, "Connect with distributed.Client(address).")
         if client.asynchronous:
             refuse(owner, "client", "one that is not asynchronous", client)
-        self.client, self.graph = client, graph
+        self.owner, self.client, self.graph = owner, client, graph
+        self._sent: Future | None = None
 
-    @cached_property
+    @property
     def sent(self) -> Future:
-        """The graph on all workers."""
-        return self.client.scatter(self.graph, broadcast=True, hash=False)
+        """The graph on all workers, sent again if none has it any more."""
+        if self._sent is None or self._sent.status in ("cancelled", "lost"):
+            self._sent = self._send(GraphThere.of(self.graph), broadcast=True)
+        return self._sent
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """Run a function of this library there."""
@@ -45,17 +50,35 @@ class Cluster:
     def share(self, array: Any) -> Any:
         """Send an array, unless it is small enough to travel with a task."""
         size = bytes_of(array) if scipy.sparse.issparse(array) else array.nbytes
-        return array if size < SMALL else self.client.scatter(array, hash=False)
+        return array if size < SMALL else self._send(array)
 
-    def forget_lost(self) -> None:
-        """Send the graph again when it is next needed, if no worker has it any more."""
-        if "sent" in self.__dict__ and self.sent.status in ("cancelled", "lost"):
-            del self.__dict__["sent"]
+    def _send(self, value: Any, broadcast: bool = False) -> Future:
+        """Send a value to one worker or to all, and once more if one dies meanwhile."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return self.client.scatter(value, broadcast=broadcast, hash=False, timeout=PATIENCE)
+            except TimeoutError as error:
+                self._refuse_to_wait(error)
+            except OSError:
+                continue
+        return self.client.scatter(value, broadcast=broadcast, hash=False, timeout=PATIENCE)
+
+    def _refuse_to_wait(self, error: TimeoutError) -> NoReturn:
+        address = self.client.scheduler.address
+        raise TimeoutError(
+            f"{self.owner}: the cluster at {address} has had no worker for {PATIENCE:g} seconds. Start one "
+            f"with `dask worker {address}`."
+        ) from error
 
     @property
     def n_workers(self) -> int:
-        """Number of workers, or 1 while there is none."""
-        return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+        """Number of workers; the first one is waited for."""
+        if not self.client.nthreads():
+            try:
+                self.client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError as error:
+                self._refuse_to_wait(error)
+        return max(1, len(self.client.nthreads()))
 
     def edges(self, n: int, block_size: int | None, largest: int) -> NDArray[np.int64]:
         """Return the edges of blocks of start nodes."""
@@ -69,40 +92,66 @@ class Tasks:
 
     def __init__(self, cluster: Cluster, calls: Sequence[Callable[[], Future]]) -> None:
         self.cluster, self.calls = cluster, calls
-        self.futures: list[Future | None] = [call() for call in calls]
+        self.futures: list[Future | None] = [None] * len(calls)
+
+    def submit(self) -> Tasks:
+        """Submit all of them."""
+        for number in range(len(self.calls)):
+            self.future(number)
+        return self
 
     def future(self, number: int) -> Future:
-        """Return a task, submitted again if it was lost or let go of."""
-        if _is_lost(self.futures[number]):
-            self.cluster.forget_lost()
+        """Return a task, submitted again if it was cancelled or let go of; Dask sees to all other losses."""
+        if _is_gone(self.futures[number]):
             self.futures[number] = self.calls[number]()
         return self.futures[number]
 
-    def later(self, function: Callable[..., Any], number: int, *arguments: Any) -> Callable[[], Future]:
-        """Return what submits a function of the result of a task."""
-        return lambda: self.cluster.submit(function, self.future(number), *arguments)
+    def later(
+        self, function: Callable[..., Any], number: int, *arguments: Any, with_graph: bool = False
+    ) -> Callable[[], Future]:
+        """Return what submits a function of the result of a task, and of the graph if it wants that."""
+
+        def call() -> Future:
+            graph = [self.cluster.sent] if with_graph else []
+            return self.cluster.submit(function, self.future(number), *graph, *arguments)
+
+        return call
 
     def let_go(self) -> None:
         """Keep no results but those that others need."""
         self.futures = [None] * len(self.calls)
 
-    def results(self) -> Iterator[tuple[int, Any]]:
-        """Yield the number and the result of each task, as they come in, and let go of it."""
-        waiting, losses = set(range(len(self.calls))), 0
+    def results(self, at_once: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the result of each task, as they come in, and let go of it.
+
+        No more tasks than ``at_once`` are made or wait for the caller at a time.
+        """
+        left, running = list(range(len(self.calls)))[::-1], dict[str, int]()
+        coming, losses = as_completed(loop=self.cluster.client.loop), 0
+
+        def submit(number: int) -> None:
+            future = self.future(number)
+            running[future.key] = number
+            coming.add(future)
+
         try:
-            while waiting:
-                number_of = {self.future(number).key: number for number in waiting}
-                for future in as_completed([self.future(number) for number in waiting], raise_errors=False):
-                    if _is_lost(future):
-                        continue
+            while left or running:
+                while left and len(running) < (at_once or len(self.calls)):
+                    submit(left.pop())
+                future = next(coming)
+                number = running.pop(future.key)
+                try:
                     result = future.result()
-                    number, losses = number_of[future.key], 0
-                    waiting.discard(number)
-                    self.futures[number] = None
-                    yield number, result
-                losses += 1
-                if waiting and losses > MOST_LOSSES:
-                    raise CancelledError(f"{len(waiting)} tasks were lost {losses} times in a row.")
+                except CancelledError as loss:
+                    forget(loss)
+                    losses += 1
+                    if losses > MOST_LOSSES * len(self.calls):
+                        raise
+                    submit(number)
+                    continue
+                losses, self.futures[number] = 0, None
+                del future
+                yield number, result
         except BaseException:
             self.cancel()
             raise
@@ -110,10 +159,16 @@ class Tasks:
     def cancel(self) -> None:
         """Stop what is not done."""
         self.cluster.client.cancel([future for future in self.futures if future is not None])
+        self.let_go()
 
 
-def _is_lost(future: Future | None) -> bool:
-    return future is None or future.status in ("cancelled", "lost")
+def forget(loss: CancelledError) -> None:
+    """Drop the frames of an error, which Dask keeps with the future: they would keep all futures in turn."""
+    loss.__traceback__ = None
+
+
+def _is_gone(future: Future | None) -> bool:
+    return future is None or future.status == "cancelled"
 
 
 def checked_block_size(owner: str, block_size: int | None) -> int | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from dask.sizeof import sizeof
 from numpy.typing import NDArray
 
 from walkernel.features import Sampling, Walks, to_csr
@@ -13,6 +16,8 @@ from walkernel.graph import Graph
 from walkernel.products import bytes_of
 from walkernel.sampling import FeatureRows, WalkJob, walk_job
 from walkernel.walks import Deposits, sample_deposits
+
+sizeof.register(scipy.sparse.csr_array, bytes_of)  # Dask, which knows csr_matrix alone, would say 56 bytes
 
 
 class Summary(NamedTuple):
@@ -24,37 +29,99 @@ class Summary(NamedTuple):
     nbytes: int
 
 
+class GraphThere:
+    """A graph that is sent: its arrays, or, if it was opened from a directory, the path of that.
+
+    A directory is opened by the first task that wants the graph, and not where Dask receives it: so one that
+    a worker does not see is an error of a task, which Dask passes on.
+    """
+
+    def __init__(self, make: Callable[..., Graph], arguments: tuple[Any, ...]) -> None:
+        self._make, self._arguments = make, arguments
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphThere:
+        """Return what is sent for a graph."""
+        return cls(_itself, (graph,)) if graph.store is None else cls(*graph.__reduce__())
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self._make(*self._arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphThere, (self._make, self._arguments)
+
+    def __sizeof__(self) -> int:
+        sent = [part for part in self._arguments if isinstance(part, Graph)]
+        return object.__sizeof__(self) + sum(sizeof((g.indptr, g.indices, g.weights)) for g in sent)
+
+
+def _itself(graph: Graph) -> Graph:
+    return graph
+
+
+class RecordThere:
+    """Deposits of some start nodes; the graph, which workers have, is not sent along with them."""
+
+    def __init__(self, own: dict[str, Any], deposits: Deposits) -> None:
+        self.own, self.deposits = own, deposits
+        self._walks: Walks | None = None
+
+    def walks(self, graph: Graph) -> Walks:
+        """Return the record, which keeps its sorted deposits for the next time."""
+        if self._walks is None:
+            self._walks = Walks(**vars(_sampling(graph, self.own)), deposits=self.deposits)
+        return self._walks
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RecordThere, (self.own, self.deposits)
+
+    def __sizeof__(self) -> int:
+        return sizeof(tuple(self.deposits))
+
+
 def without_graph(sampling: Sampling, first: int, last: int) -> dict[str, Any]:
     """Return what a sampling is for some of its start nodes, beside the graph, which workers have."""
     own = {name: value for name, value in vars(sampling).items() if name != "graph"}
-    return own | {"ids": sampling.ids[first:last]}
+    ids = sampling.ids[first:last]
+    in_a_row = bool((np.diff(ids) == 1).all())
+    return own | {"ids": range(ids[0], ids[-1] + 1) if in_a_row else ids}
 
 
-def walk_there(graph: Graph, own: dict[str, Any], f: NDArray[np.float64], *rest: Any) -> list[FeatureRows]:
+def _sampling(graph: Graph, own: dict[str, Any]) -> Sampling:
+    return Sampling(graph, **own | {"ids": np.asarray(own["ids"], dtype=np.int64)})
+
+
+def walk_there(
+    there: GraphThere, own: dict[str, Any], f: NDArray[np.float64], *rest: Any
+) -> list[FeatureRows]:
     """Walk from some start nodes and return features."""
-    return walk_job(WalkJob(Sampling(graph, **own), f, *rest), 1, None)
+    return walk_job(WalkJob(_sampling(there.graph, own), f, *rest), 1, None)
 
 
-def record_there(graph: Graph, own: dict[str, Any]) -> Walks:
+def record_there(there: GraphThere, own: dict[str, Any]) -> RecordThere:
     """Walk from some start nodes and return the record."""
-    sampling = Sampling(graph, **own)
-    return Walks(**vars(sampling), deposits=sample_deposits(sampling.request(), sampling.ids, 1, None))
+    sampling = _sampling(there.graph, own)
+    return RecordThere(own, sample_deposits(sampling.request(), sampling.ids, 1, None))
 
 
-def weigh_there(walks: Walks, f: NDArray[np.float64]) -> list[FeatureRows]:
+def weigh_there(record: RecordThere, there: GraphThere, f: NDArray[np.float64]) -> list[FeatureRows]:
     """Return the features of a record for f / n_walks."""
+    walks = record.walks(there.graph)
     rows = walks.terms.weighted(f, np.arange(walks.ids.size), 1)
     return [FeatureRows(to_csr(rows, walks.graph.n_nodes), np.zeros((walks.ids.size, 2)), 0)]
 
 
-def count_steps(walks: Walks) -> tuple[int, int]:
+def count_steps(record: RecordThere, there: GraphThere) -> tuple[int, int]:
     """Return the number of steps and the longest length."""
+    walks = record.walks(there.graph)
     return walks.n_steps, max(walks.sampler.head, int(walks.deposits.lengths.max(initial=0)))
 
 
-def deposits_of(walks: Walks) -> Deposits:
+def deposits_of(record: RecordThere) -> Deposits:
     """Return the record alone."""
-    return walks.deposits
+    return record.deposits
 
 
 def summarize(found: list[FeatureRows]) -> list[Summary]:

@@ -48,7 +48,7 @@ def sample_walks(
     >>> from distributed import Client
     >>> import walkernel as wk, walkernel.distributed
     >>> graph = wk.load_dataset("karate").graph
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     walks = wk.distributed.sample_walks(graph, 16, client=client, block_size=10)
     ...     walks.features(wk.Diffusion()).shape, walks.gather().n_steps == walks.n_steps
     ((34, 34), True)
@@ -76,24 +76,35 @@ class ClusterWalks:
         self.sampling = sampling
         largest = default_block_size(WalkJob(sampling, np.empty(0), (sampling.stream,)))
         self._edges = cluster.edges(sampling.ids.size, block_size, largest)
+        self._numbers = range(self._edges.size - 1)
         self._tasks = Tasks(
             cluster, [_record_of(cluster, sampling, *place) for place in pairwise(self._edges)]
         )
-        steps, longest = zip(*gathered(self._tasks, count_steps, self._edges, progress).values(), strict=True)
+        counts = [self._tasks.later(count_steps, b, with_graph=True) for b in self._numbers]
+        steps, longest = zip(*gathered(self._tasks, counts, self._edges, progress).values(), strict=True)
         self.n_steps, self._longest = sum(steps), max(longest)
+
+    def __repr__(self) -> str:
+        own = self.sampling
+        return (
+            f"ClusterWalks({own.ids.size} nodes x {own.n_walks} walks, {self.n_steps} steps, {own.sampler}, "
+            f"seed={own.seed}, stream={own.stream}, matrix={own.matrix!r})"
+        )
 
     def features(self, kernel_or_f: Modulation) -> ClusterFeatures:
         """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
         own = self.sampling
         length = self._longest + 1
         f = modulation_values(own.graph, kernel_or_f, own.sampler, own.matrix, length, own.transpose)
-        calls = [self._tasks.later(weigh_there, b, f / own.n_walks) for b in range(self._edges.size - 1)]
+        f = f / own.n_walks
+        calls = [self._tasks.later(weigh_there, b, f, with_graph=True) for b in self._numbers]
         return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
 
     def gather(self) -> Walks:
         """Bring the walks into this process."""
-        found = gathered(self._tasks, deposits_of, self._edges, None)
-        deposits = concatenate([found[number] for number in range(len(found))])
+        calls = [self._tasks.later(deposits_of, b) for b in self._numbers]
+        found = gathered(self._tasks, calls, self._edges, None)
+        deposits = concatenate([found[b] for b in self._numbers])
         return Walks(**vars(self.sampling), deposits=deposits)
 
 

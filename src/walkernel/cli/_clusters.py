@@ -1,0 +1,70 @@
+"""Clusters that commands work on."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PATIENCE = 8
+"""Seconds within which a scheduler must answer."""
+
+
+def _address(text: str | None) -> str | None:
+    """Refuse what is no address, which Dask would try to close for long."""
+    if text is not None and not re.fullmatch(r"(\w+://)?[^\s/]+:\d+", text):
+        raise typer.BadParameter(f"{text!r} is not an address such as tcp://127.0.0.1:8786.")
+    return text
+
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler", metavar="ADDRESS", callback=_address, help="Walk on a Dask cluster: tcp://host:8786."
+    ),
+]
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Client | None]:
+    """Give a connection to the scheduler at an address, if there is one."""
+    if address is None:
+        yield None
+        return
+    importlib.import_module("walkernel.distributed")  # it says what to install
+    from distributed import Client, KilledWorker
+
+    with _quiet():
+        try:
+            client = Client(address, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise ConnectionError(
+                f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, "
+                "and workers with `dask worker ADDRESS`."
+            ) from error
+        with client:
+            try:
+                yield client
+            except KilledWorker as error:
+                raise RuntimeError(f"Workers died again and again: {error}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what Dask logs of lost workers and connections to itself: it is mended or becomes an error."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,106 @@
+"""Features made on a cluster: those that stay on its workers, and those that go to files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from distributed import Client
+
+from walkernel._checks import progress_callback
+from walkernel.distributed._features import ClusterFeatures, brought_here, sample_job
+from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
+from walkernel.features import Modulation
+from walkernel.graph import Graph
+from walkernel.sampling import features_job
+from walkernel.storing import StoredFeatures, store_job
+from walkernel.walks import Sampler
+
+
+def sample_features(
+    graph: Graph,
+    kernel_or_f: Modulation,
+    n_walks: int,
+    *,
+    client: Client,
+    block_size: int | None = None,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str | None = None,
+    transpose: bool = False,
+    progress: Progress | None = None,
+) -> ClusterFeatures:
+    """Make features on a cluster, where they stay: those of ``walkernel.sample_features``, to the last bit.
+
+    Parameters
+    ----------
+    client, block_size
+        As in ``estimate_kernel``.
+    graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose, progress
+        As in ``walkernel.sample_features``.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> import walkernel as wk, walkernel.distributed
+    >>> graph = wk.load_dataset("karate").graph
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     features = wk.distributed.sample_features(graph, wk.Diffusion(), 16, client=client)
+    ...     (features.to_csr() != wk.sample_features(graph, wk.Diffusion(), 16)).nnz
+    0
+    """
+    owner = "walkernel.distributed.sample_features"
+    job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
+    return sample_job(job, cluster, checked_block_size(owner, block_size), report)[0].matrix
+
+
+def store_features(
+    directory: str | os.PathLike[str],
+    graph: Graph,
+    kernel_or_f: Modulation,
+    n_walks: int,
+    *,
+    client: Client,
+    block_size: int | None = None,
+    sampler: Sampler | None = None,
+    seed: int = 0,
+    stream: int = 0,
+    nodes: Any = None,
+    matrix: str | None = None,
+    transpose: bool = False,
+    progress: Progress | None = None,
+) -> StoredFeatures:
+    """Make features on a cluster and write them here, block by block: ``walkernel.store_features``.
+
+    The files are the same, so that either function goes on with what the other began. This process writes
+    them, and has a block in memory at a time.
+
+    Parameters
+    ----------
+    client
+        As in ``estimate_kernel``.
+    directory, graph, kernel_or_f, n_walks, block_size
+        As in ``walkernel.store_features``.
+    sampler, seed, stream, nodes, matrix, transpose, progress
+        As in ``walkernel.store_features``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from distributed import Client
+    >>> import walkernel as wk, walkernel.distributed
+    >>> graph = wk.load_dataset("karate").graph
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     wk.distributed.store_features(folder.name, graph, wk.Diffusion(), 8, client=client).shape
+    (34, 34)
+    >>> folder.cleanup()
+    """
+    owner = "walkernel.distributed.store_features"
+    job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
+    size = checked_block_size(owner, block_size)
+    return store_job(owner, directory, job, size, brought_here(cluster), report)[0].matrix
