@@ -49,7 +49,7 @@ def estimate_kernel(
     client : distributed.Client
         A connection to the cluster.
     block_size : int, optional
-        Nodes of a block of features; if not given, what makes about 64 MiB, and four blocks for each worker.
+        Nodes of a block of features; if not given, four blocks for each worker, or more of about 256 MiB.
     directory : path, optional
         Keep the features there, in files that this process writes, in place of the workers' memory.
     kernel, n_walks, sampler, seed, nodes, pair, ensembles, stitches, budget, tolerance, progress

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 import scipy.sparse
@@ -20,10 +21,23 @@ Progress = Callable[[int, int], object]
 MOST_LOSSES = 10
 """How often in a row what was lost is made again before that is given up."""
 BLOCKS_OF_A_WORKER = 4
+MORE_THAN_IN_FILES = 4
+"""How much larger blocks in the memory of workers may be than those in files: fewer page faults and tasks."""
 PATIENCE = 30.0
 """Seconds to wait for a worker where there is none."""
 SMALL = 2**16
 """Bytes of an array that travels with a task rather than on its own."""
+
+
+class Sent:
+    """A graph, and where it was sent; it stays there as long as something that was made of it does."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.future: Future | None = None
+
+
+_SENT: WeakValueDictionary[tuple[str, int], Sent] = WeakValueDictionary()
 
 
 class Cluster:
@@ -34,14 +48,15 @@ class Cluster:
         if client.asynchronous:
             refuse(owner, "client", "one that is not asynchronous", client)
         self.owner, self.client, self.graph = owner, client, graph
-        self._sent: Future | None = None
+        self._there = _SENT.setdefault((client.id, id(graph)), Sent(graph))
 
     @property
     def sent(self) -> Future:
         """The graph on all workers, sent again if none has it any more."""
-        if self._sent is None or self._sent.status in ("cancelled", "lost"):
-            self._sent = self._send(GraphThere.of(self.graph), broadcast=True)
-        return self._sent
+        there = self._there
+        if there.future is None or there.future.status in ("cancelled", "lost"):
+            there.future = self._send(GraphThere.of(self.graph), broadcast=True)
+        return there.future
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """Run a function of this library there."""
@@ -81,9 +96,10 @@ class Cluster:
         return max(1, len(self.client.nthreads()))
 
     def edges(self, n: int, block_size: int | None, largest: int) -> NDArray[np.int64]:
-        """Return the edges of blocks of start nodes."""
+        """Return the edges of blocks of start nodes: if nothing is said, as many for each worker."""
         if block_size is None:
-            block_size = max(1, min(largest, -(-n // (BLOCKS_OF_A_WORKER * self.n_workers))))
+            each = max(BLOCKS_OF_A_WORKER, -(-n // (MORE_THAN_IN_FILES * largest * self.n_workers)))
+            block_size = max(1, -(-n // (each * self.n_workers)))
         return block_edges(n, block_size)
 
 
