@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "on_a_cluster.py"})  # all others draw
 NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
 
 
@@ -127,3 +128,16 @@ def test_example_runs_and_draws(example, data, tmp_path):
     assert pixels[..., :3].std() > 0.03  # not blank
     if example.stem in CHECKS:
         CHECKS[example.stem](result.stdout, data == "absent")
+
+
+def test_the_cluster_example_runs(tmp_path):
+    result = run(FOLDER / "on_a_cluster.py", "--nodes", "1200", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Warning" not in result.stderr
+    assert numbers(result.stdout, "clusters: error")[0] < 0.05
+    error, spread = numbers(result.stdout, "smoothed values: error")
+    assert error < 0.8 * spread
+    assert numbers(result.stdout, "Gaussian process: error")[0] < 0.8 * spread
+    first, later = numbers(result.stdout, "heat left at its source after 0.5 and 1:")
+    assert 1 > first > later > 0
+    assert result.stdout.splitlines()[-1] == "the same bits as in one process: True"
