@@ -31,11 +31,10 @@ from walkernel._feature_files import (
     write_rows,
 )
 from walkernel._files import file_path, unfinished_in
-from walkernel.features import Modulation, modulation_values
+from walkernel.features import Modulation
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
 from walkernel.products import FeatureBlocks
-from walkernel.sampling import FeatureRows, WalkJob, checked_sampling, walk_job
+from walkernel.sampling import FeatureRows, WalkJob, features_job, walk_job
 from walkernel.walks import Sampler
 
 BLOCK_BYTES = 2**26
@@ -101,13 +100,9 @@ def store_features(
     >>> folder.cleanup()
     """
     owner = "store_features"
-    if matrix is None:
-        matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    longest = chosen.sampler.longest
-    f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
-    produce = in_this_process(thread_count(owner, n_threads))
-    job, report = WalkJob(chosen, f, (chosen.stream,)), progress_callback(owner, progress)
+    walked = (sampler, seed, stream, nodes, matrix, transpose)
+    job = features_job(owner, graph, kernel_or_f, n_walks, *walked)
+    produce, report = in_this_process(thread_count(owner, n_threads)), progress_callback(owner, progress)
     return store_job(owner, directory, job, block_size, produce, report)[0].matrix
 
 

@@ -15,24 +15,6 @@ from walkernel import storing
 from walkernel._block_files import Block
 
 
-@pytest.fixture(scope="module")
-def memory():
-    return wk.sample_features(GRAPH, KERNEL, 8)
-
-
-@pytest.fixture
-def walked(monkeypatch):
-    """The numbers of start nodes of all calls of ``walk_job``."""
-    calls, walk = [], storing.walk_job
-
-    def counted(job, *rest):
-        calls.append(job.sampling.ids.tolist())
-        return walk(job, *rest)
-
-    monkeypatch.setattr(storing, "walk_job", counted)
-    return calls
-
-
 @pytest.fixture
 def read(monkeypatch):
     """The names of the blocks of which arrays are asked for."""
