@@ -3,15 +3,13 @@
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks import KeptBlocks, LaterBlocks, random_features
 from walkernel import products
 from walkernel.products import entry_products, multiply, multiply_transposed
 
-settings.register_profile("ours", deadline=None, max_examples=60, derandomize=True, database=None)
-settings.load_profile("ours")
 
 
 @st.composite

@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -14,8 +14,6 @@ import walkernel as wk
 from walkernel import _chunks
 from walkernel.kernels import convolve, deconvolve
 
-settings.register_profile("ours", deadline=None, max_examples=60, derandomize=True, database=None)
-settings.load_profile("ours")
 
 
 @st.composite

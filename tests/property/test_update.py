@@ -3,14 +3,12 @@
 from unittest import mock
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import walkernel as wk
 from walkernel.walks import _update
 
-settings.register_profile("ours", deadline=None, max_examples=60, derandomize=True, database=None)
-settings.load_profile("ours")
 
 LAW = (1.0, 0.7, 0.7, 0.4, 0.2)
 FREE = {"lengths": "independent", "first_step": "independent", "later_steps": "independent"}
@@ -64,7 +62,6 @@ def same_as_fresh(walks, graph, n_threads, **settings):
     assert walks.n_steps == fresh.n_steps
 
 
-@settings(max_examples=300)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(SAMPLERS),
