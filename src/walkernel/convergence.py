@@ -4,6 +4,9 @@
   matrix; for the adjacency matrix bounded by its norms and, where these are too coarse, by power iteration.
 * Walks whose length law decays like (1−p)ᵏ have finite variance if R_f² > ρ(Q₀) / (1−p), where R_f is the
   radius of convergence of Σ f_l zˡ and Q₀ has entries M²/P.
+* No sequence is cut off silently. Σ_{k<n} f_k zᵏ is compared with the function it is the series of,
+  K(z)^(1/2l), at points of the circle |z| = √ρ(Q₀): what is missing lies beyond n. Walks serve a sequence if
+  at most ``UNSERVED`` of Σ |f_k| |z|ᵏ lies beyond the longest series that can be had.
 """
 
 from __future__ import annotations
@@ -24,8 +27,15 @@ from walkernel.kernels import Kernel
 from walkernel.walks import Sampler, step_law
 
 RARE = 1e-6
+SHORT_SERIES = 2**14
+"""Terms of a series that diverges, of which only the first few count."""
+ROUNDING = 1e-9
+"""Share of a sum that is taken for rounding."""
 MARGIN = 1.3
-LONGEST = 2**14
+UNSERVED = 1e-6
+"""Largest share of Σ |f_k| that may lie beyond the longest walk."""
+ANGLES = 2 * np.pi * np.concatenate([[0.0, 0.5], np.arange(1, 7) * 0.6180339887498949 % 1.0])
+"""Where series are compared with the functions they belong to."""
 MOST_ITERATIONS = 300
 
 
@@ -153,19 +163,79 @@ class Modulated(NamedTuple):
         return 1.0 - self.growth(transition) / self.radius**2 if self.radius > 0 else -math.inf
 
     def sizes(self, transition: str, rest: float = 1e-6) -> NDArray[np.float64]:
-        """Return |f_l| ρ(Q₀)^(l/2) for l up to where at most ``rest`` of the sum is left."""
-        root = math.sqrt(self.growth(transition) or 1.0)
-        key = ("sizes", self.pair, self.stitches, root, rest)
-        return self.kernel.remembered(key, lambda: self._sizes(root, rest))
+        """Return |f_l| ρ(Q₀)^(l/2) up to where at most ``rest`` of the sum is left, if that is possible."""
+        return self._series(transition, rest).sizes
 
-    def _sizes(self, root: float, rest: float) -> NDArray[np.float64]:
-        scaled = self.kernel if root == 1.0 else self.kernel.scaled(root)
-        n, lazy = 128, self.pair == "lazy"
-        while True:
-            sizes = np.abs(scaled.coefficients(n) if lazy else scaled.modulation(n, stitches=self.stitches))
-            if n >= LONGEST or (sizes.sum() > 0 and sizes[n // 2 :].sum() <= rest * sizes.sum()):
-                return sizes
-            n *= 2
+    def beyond(self, transition: str = "weights") -> float:
+        """Return the share of Σ |f_l| ρ(Q₀)^(l/2) beyond the longest series that can be computed."""
+        series = self._series(transition, UNSERVED)
+        return series.missing / (series.sizes.sum() + series.missing)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether walks can be as long as the sequence."""
+        return self.beyond() <= UNSERVED
+
+    def _series(self, transition: str, rest: float) -> Series:
+        exponent = 1.0 if self.pair == "lazy" else 0.5 / self.stitches
+        return find_series(self.kernel, exponent, math.sqrt(self.growth(transition) or 1.0), rest)
+
+
+class Series(NamedTuple):
+    """The first terms of a power series at some radius."""
+
+    terms: NDArray[np.float64]
+    missing: float
+    """What their sum lacks of the function, at most, at points of the circle."""
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """The absolute values of the terms."""
+        return np.abs(self.terms)
+
+
+def find_series(kernel: Kernel, exponent: float, radius: float, rest: float) -> Series:
+    """Return the coefficients of K(radius · z)^exponent up to where at most ``rest`` of their sum is left.
+
+    The number of terms is doubled until both their sizes and the function itself tell that little is left, or
+    until there are as many as can be computed.
+    """
+    return kernel.remembered(
+        ("series", exponent, radius, rest), lambda: _find_series(kernel, exponent, radius, rest)
+    )
+
+
+def _find_series(kernel: Kernel, exponent: float, radius: float, rest: float) -> Series:
+    scaled = kernel if radius == 1.0 else kernel.scaled(radius)
+    converges = radius < (kernel.radius if exponent == 1.0 else kernel.power_radius(exponent))
+    longest = kernel.max_length(exponent) if converges else SHORT_SERIES
+    n = 128
+    while True:
+        terms = (
+            scaled.coefficients(n)
+            if exponent == 1.0
+            else scaled.modulation(n, stitches=round(0.5 / exponent))
+        )
+        sizes = np.abs(terms)
+        total = sizes.sum()
+        if not math.isfinite(total):
+            return Series(terms, math.nan)
+        if n >= longest or (total > 0 and sizes[n // 2 :].sum() <= rest * total):
+            missing = _missing(scaled, exponent, terms)
+            if n >= longest or missing <= max(rest, ROUNDING) * total:
+                return Series(terms, 0.0 if missing <= ROUNDING * total else missing)
+        n *= 2
+
+
+def _missing(kernel: Kernel, exponent: float, terms: NDArray[np.float64]) -> float:
+    """Return by how much |Σ f_k zᵏ| differs from |K(z)|^exponent on the unit circle, at most.
+
+    For a sequence without negative terms that is what lies beyond its end, at z = 1.
+    """
+    with np.errstate(all="ignore"):
+        wanted = np.abs(kernel.spectrum(np.exp(1j * ANGLES))) ** exponent
+        found = [abs(np.exp(1j * angle * np.arange(terms.size)) @ terms) for angle in ANGLES]
+        return float(np.abs(wanted - found).max())
 
 
 @dataclass(frozen=True)
@@ -196,7 +266,8 @@ def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:
             f"short. Use {remedy}."
         )
     sizes = modulated.sizes(sampler.transition)
-    unseen = sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.sum() > 0 else 1.0
+    beyond = modulated.beyond(sampler.transition)
+    unseen = beyond + (1 - beyond) * sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.any() else 1.0
     if not unseen <= 1e-3:  # NaN where the sizes are beyond all numbers
         remedy = "a smaller p_halt" if sampler.ratio > 0 else "the law of matched_law"
         return (

@@ -23,6 +23,7 @@ from walkernel.convergence import (
 )
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
+from walkernel.polynomials import find_polynomial
 from walkernel.walks import IndependentWalks, Sampler
 
 WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
@@ -41,6 +42,10 @@ CONVERGENCE = 1.05
 """How many times the spectral radius the radius of convergence of what is tried is at least."""
 
 MOST_STITCHES = 16
+POLYNOMIAL_TOLERANCE = 1e-6
+"""Error for which the products of a polynomial are counted, where it is named instead of walks."""
+MOST_EXACT = 5000
+"""Nodes of graphs that exact_kernel is named for."""
 
 DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
 """Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
@@ -109,7 +114,10 @@ def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...], stitches: 
         if kernel.matrix != kernels[0].matrix:
             refuse(owner, "kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
         check_convergence(graph, kernel)
-    return [_widest(graph, kernel, stitches) for kernel in kernels]
+    sequences = [_widest(graph, kernel, stitches) for kernel in kernels]
+    for sequence in sequences:
+        check_served(sequence)
+    return sequences
 
 
 def _widest(graph: Graph, kernel: Kernel, stitches: int) -> Modulated:
@@ -234,11 +242,32 @@ def checked_sampler(
     if pair == "symmetric":
         kernel.modulation(1)
     if sampler is None:
+        check_served(modulated)
         sampler = suited_sampler([modulated], -(-(n_walks or 1) // n_sets))
     warn_of_infinite_variance(modulated, sampler)
     if n_walks is not None:
         _warn_of_unreached(modulated, sampler, n_walks)
     return sampler
+
+
+def check_served(modulated: Modulated) -> None:
+    """Refuse a sequence that is longer than any walk, and name what serves the kernel instead."""
+    if modulated.is_served:
+        return
+    graph, kernel = modulated.graph, modulated.kernel
+    remedy = "Use a narrower kernel"
+    if (polynomial := find_polynomial(graph, kernel, POLYNOMIAL_TOLERANCE)) is not None:
+        remedy += (
+            f", or polynomial_operator, which takes {polynomial.n_products} sparse products for K @ v and "
+            f"has an error of {polynomial.tol:.1g}"
+        )
+    elif graph.n_nodes <= MOST_EXACT:
+        remedy += ", or exact_kernel"
+    beyond = modulated.beyond()
+    reason = f"{100 * beyond:.3g} % of its modulation function lies beyond the longest series"
+    if math.isnan(beyond):
+        reason = "terms of its modulation function are too large for floating-point numbers"
+    raise ValueError(f"{modulated.name} is too wide for walks: {reason}. {remedy}.")
 
 
 def divergence(modulated: Modulated) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import refuse
-from walkernel.kernels._base import ClosedForm, Kernel
+from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, Kernel
 from walkernel.kernels._sequences import convolve
 
 
@@ -34,6 +34,10 @@ class Sum(Kernel):
         if exponent != 1.0:
             return super().scaled_power(exponent, length, beta)
         return self.left.scaled_power(1.0, length, beta) + self.right.scaled_power(1.0, length, beta)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had of both, and of a root."""
+        return min(super().max_length(exponent), *(k.max_length(exponent) for k in (self.left, self.right)))
 
     @property
     def radius(self) -> float:
@@ -65,6 +69,10 @@ class Product(ClosedForm):
             return self.left.scaled_power(2 * exponent, length, beta)
         left, right = (side.scaled_power(exponent, length, beta) for side in (self.left, self.right))
         return convolve(left, right, length)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had: a convolution takes the square of their number."""
+        return LONGEST_NUMERICAL
 
     def has_root(self) -> bool:
         """Tell whether both factors have one, or are the same."""
@@ -105,6 +113,10 @@ class Multiple(ClosedForm):
         if self.factor <= 0 and exponent != 1.0:
             return self.power(exponent, length)
         return float(self.factor**exponent) * self.kernel.scaled_power(exponent, length, beta)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had of the kernel."""
+        return self.kernel.max_length(exponent)
 
     def has_root(self) -> bool:
         """Tell whether the multiple is positive and the kernel has one."""
@@ -151,6 +163,10 @@ class Scaled(ClosedForm):
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
         """Return the kernel's own with both factors."""
         return self.kernel.scaled_power(exponent, length, self.beta * beta)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had of the kernel."""
+        return self.kernel.max_length(exponent)
 
     def has_root(self) -> bool:
         """Tell whether the kernel has one: α₀ is the same."""

@@ -21,6 +21,8 @@ from walkernel.kernels import _sequences as sequences
 
 T = TypeVar("T")
 NO_TERMS = np.empty(0)
+LONGEST_CLOSED, LONGEST_NUMERICAL = 2**20, 2**14
+"""Terms of series that have a closed form, and of those that are found numerically."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +84,10 @@ class Kernel(ABC):
             return self.power(exponent, length) * (np.arange(length) == 0)
         radius = self.power_radius(exponent) / abs(beta)
         return sequences.power_on_circle(lambda z: self.spectrum(beta * z), exponent, length, radius)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients of K(z)^exponent can be had in some seconds."""
+        return LONGEST_CLOSED if exponent == 1.0 else LONGEST_NUMERICAL
 
     def has_root(self) -> bool:
         """Tell whether α₀ > 0, so that a real f with f * f = α exists as a formal series."""
@@ -203,6 +209,10 @@ class ClosedForm(Kernel):
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             return np.where(terms == 0, 0.0, terms * float(beta) ** np.arange(length))
 
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients of K(z)^exponent can be had in some seconds."""
+        return LONGEST_CLOSED
+
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
         return self.power(1.0, whole_number("coefficients", "length", length, 1))
@@ -223,4 +233,5 @@ def exponentiated(logs: NDArray[np.float64], beta: float) -> NDArray[np.float64]
 
 def geometric_product(first: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return first · Π_{j≤k} ratios_j for k = 0, 1, …: the terms of a hypergeometric series."""
-    return np.concatenate([[first], first * np.cumprod(ratios)])
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.concatenate([[first], first * np.cumprod(ratios)])

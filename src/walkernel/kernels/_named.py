@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
-from walkernel.kernels._base import ClosedForm, exponentiated, geometric_product
+from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, exponentiated, geometric_product
 
 
 def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
@@ -275,6 +275,10 @@ class InverseCosine(ClosedForm):
         if beta == 0:
             return super().scaled_power(exponent, length, beta)
         return InverseCosine(self.scale * beta, matrix=self.matrix).power(exponent, length)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had: roots are found by a recursion with many digits."""
+        return super().max_length(exponent) if exponent == 1.0 else LONGEST_NUMERICAL
 
     def power_radius(self, exponent: float) -> float:
         """Return infinity for the cosine itself, 1/|scale| for its roots."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import MATRICES, Described, one_of, real_array, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
-from walkernel.kernels._base import ClosedForm, Kernel
+from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, Kernel
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -84,6 +84,10 @@ class PowerSeries(ClosedForm):
         """Return the series of the polynomial with terms βᵏ αₖ."""
         scaled = np.array(self.terms) * float(beta) ** np.arange(len(self.terms))
         return PowerSeries(scaled, matrix=self.matrix).power(exponent, length)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had: roots are found by a recursion with many digits."""
+        return super().max_length(exponent) if exponent == 1.0 else LONGEST_NUMERICAL
 
     def power_radius(self, exponent: float) -> float:
         """Return the smallest root's modulus, or infinity where the power is a polynomial."""
@@ -165,6 +169,10 @@ class SquaredSeries(ClosedForm):
         scaled = np.array(self.f) * float(beta) ** np.arange(len(self.f))
         return SquaredSeries(scaled, matrix=self.matrix).power(exponent, length)
 
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had: roots of f are found by a recursion with many digits."""
+        return super().max_length(exponent) if exponent in (0.5, 1.0) else LONGEST_NUMERICAL
+
     def power_radius(self, exponent: float) -> float:
         """Return infinity for f and f * f, and the modulus of the smallest root of f for other powers."""
         return math.inf if exponent == 1.0 else self._root.power_radius(2 * exponent)
@@ -241,6 +249,10 @@ class AnalyticFunction(Kernel):
     def radius(self) -> float:  # type: ignore[override]
         """Radius of a disc about 0 in which fn is seen to be analytic."""
         return sequences.analytic_radius(self.fn)
+
+    def max_length(self, exponent: float) -> int:
+        """Return how many coefficients can be had by transforms of values on circles."""
+        return LONGEST_NUMERICAL
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients by Cauchy's formula."""

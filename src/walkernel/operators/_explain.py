@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from walkernel.operators._accuracy import accuracy
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
-from walkernel.operators._polynomial import polynomial_terms
+from walkernel.polynomials import find_polynomial
 from walkernel.products import bytes_of, parts_of
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ def _walking(origin: Origin, groups: int) -> list[str]:
 
 
 def _polynomial_products(origin: Origin, error: float) -> int | None:
-    try:
-        return polynomial_terms(origin.graph, origin.kernel, error).size - 1
-    except ValueError:  # no polynomial that is short enough
-        return None
+    polynomial = find_polynomial(origin.graph, origin.kernel, error)
+    return None if polynomial is None else polynomial.n_products
 
 
 def _advice(K: KernelOperator, products: int | None, error: float, per_node: float) -> list[str]:

@@ -22,7 +22,7 @@ from walkernel.budgeting import (
 from walkernel.convergence import Modulated
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.planning import DIRECTIONS, MOST_STITCHES, checked_sampler, choose_pair
+from walkernel.planning import DIRECTIONS, MOST_STITCHES, check_served, checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS
 from walkernel.walks import CoupledWalks, Sampler
 
@@ -108,6 +108,7 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
     numbers = [stitches or 1]
     if pair == "symmetric" and not asked.local and asked.budget is not None and stitches is None:
         numbers = [n for n in range(MOST_CHOSEN, 1, -1) if _has_finite_variance(asked, pair, n)] + [1]
+        numbers = [n for n in numbers if _modulated(asked, pair, n).is_served] or [1]
     if len(numbers) > 1 and math.isfinite(asked.kernel.degree):
         spent = spend_on_polynomial(sizes_of, edges, steps, sides=sides, stitches=numbers[::-1])
     else:
@@ -118,6 +119,10 @@ def _spend(asked: Asked, pair: str, ensembles: str, stitches: int | None) -> Spe
     return _few_steps(sizes_of(stitches or 1), stitches or 1, sides, steps, asked, fewest)
 
 
+def _modulated(asked: Asked, pair: str, stitches: int) -> Modulated:
+    return Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches)
+
+
 def is_two_sided(pair: str, ensembles: str) -> bool:
     """Tell whether each side has walks of its own."""
     return pair == "symmetric" and ensembles == "independent"
@@ -125,9 +130,9 @@ def is_two_sided(pair: str, ensembles: str) -> bool:
 
 def walked_sizes(asked: Asked, pair: str, stitches: int) -> NDArray[np.float64]:
     """Return the |f_k| of what the walks of a factor are weighted with."""
-    return Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches).sizes(
-        "weights", rest=2.0**-64
-    )
+    modulated = _modulated(asked, pair, stitches)
+    check_served(modulated)
+    return modulated.sizes("weights", rest=2.0**-64)
 
 
 def edges_of_heads(
@@ -198,7 +203,7 @@ def _enough(count: int, per_walk: float, asked: Asked, fewest: int) -> int:
 
 
 def _has_finite_variance(asked: Asked, pair: str, stitches: int) -> bool:
-    return Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches).largest_p_halt() > 0
+    return _modulated(asked, pair, stitches).largest_p_halt() > 0
 
 
 def _ensembles(asked: Asked, pair: str) -> str:

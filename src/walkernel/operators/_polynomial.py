@@ -9,21 +9,18 @@ norm is the Euclidean one for the normalized matrix and a weighted maximum norm 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import scipy.fft
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, instance, real_number, refuse
-from walkernel.convergence import adjacency_bound, check_convergence, spectral_radius
+from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 from walkernel.operators._explanation import Explanation, megabytes
+from walkernel.polynomials import suited_polynomial
 
-MOST_TERMS = 2**16
 MOST_DIAGONAL = 2**34
 """Multiplications that a diagonal, one unit vector for each node, may cost."""
 
@@ -119,7 +116,8 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
         The kernel; its series must converge on the graph.
     tol : float
         Certified error of K @ v relative to κ ‖v‖ with κ = max|K| on the interval of eigenvalues, or
-        Σ |αₖ| ρᵏ for a directed graph.
+        Σ |αₖ| ρᵏ for a directed graph. For very wide kernels the rounding of M to 16 digits costs more than
+        that: ``K.explain().error`` is the error there is, and a warning says where it is above 1e-8.
 
     Examples
     --------
@@ -135,57 +133,6 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     tol = real_number(owner, "tol", tol, above=0, below=1)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
-    unit, terms = _terms(graph, kernel, tol)
+    unit, terms, tol = suited_polynomial(graph, kernel, tol)
     recurrence = (1.0, 0.0) if graph.directed else (2.0, 1.0)
     return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, recurrence, tol)
-
-
-def _terms(graph: Graph, kernel: Kernel, tol: float) -> tuple[float, NDArray[np.float64]]:
-    """Return a unit and the coefficients of the polynomial in M / unit."""
-    if graph.directed:
-        return _taylor_terms(graph, kernel, tol)
-    radius = spectral_radius(graph, kernel.matrix) or 1.0
-    return radius, _chebyshev_terms(kernel, radius, tol)
-
-
-def polynomial_terms(graph: Graph, kernel: Kernel, tol: float) -> NDArray[np.float64]:
-    """Return the coefficients of the polynomial that is within tol."""
-    return _terms(graph, kernel, tol)[1]
-
-
-def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.float64]:
-    """Return Chebyshev coefficients of K on [−radius, radius], cut where the rest sums to less than tol."""
-    n = 64
-    while n <= MOST_TERMS:
-        points = np.cos(np.pi * (np.arange(n) + 0.5) / n)
-        values = np.real(kernel.spectrum(radius * points))
-        terms = scipy.fft.dct(values) / n
-        terms[0] /= 2
-        rest = np.cumsum(np.abs(terms[::-1]))[::-1]
-        limit = tol * np.abs(values).max()
-        if rest[n // 2] <= limit / 2:
-            return np.asarray(terms[: max(1, int(np.argmax(rest <= limit)))])
-        n *= 2
-    refuse(
-        "polynomial_operator", "tol", "within reach of a polynomial of degree 65536", tol, "Use a larger tol."
-    )
-
-
-def _taylor_terms(graph: Graph, kernel: Kernel, tol: float) -> tuple[float, NDArray[np.float64]]:
-    """Return a unit and the Taylor coefficients in M / unit.
-
-    They are cut where Σ |αₖ| ‖Mᵏ‖ over the rest is below tol times the whole sum.
-    """
-    base, condition = 1.0, 1.0
-    if kernel.matrix == "adjacency":
-        bound = adjacency_bound(graph)
-        base, condition = bound.upper or 1.0, float(bound.vector.max() / bound.vector.min())
-    n = 64 if math.isinf(kernel.degree) else max(64, 2 * int(kernel.degree) + 2)
-    while math.isfinite(kernel.degree) or n <= MOST_TERMS:
-        terms = kernel.coefficients(n) if base == 1.0 else kernel.scaled(base).coefficients(n)
-        rest = np.cumsum(np.abs(terms)[::-1])[::-1]
-        limit = tol * rest[0] / condition
-        if rest[n // 2] <= limit / 2:
-            return base, terms[: max(1, int(np.argmax(rest <= limit)))]
-        n *= 2
-    refuse("polynomial_operator", "tol", "within reach of 65536 terms", tol, "Use a larger tol.")

@@ -45,10 +45,10 @@ from walkernel.operators._plan import (
     settle,
     walked_sizes,
 )
-from walkernel.operators._polynomial import polynomial_terms
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator
-from walkernel.planning import DIRECTIONS, LAST_RESORT, divergence
+from walkernel.planning import DIRECTIONS, LAST_RESORT, check_served, divergence
+from walkernel.polynomials import find_polynomial
 from walkernel.walks import GROUPS, CoupledWalks, Sampler
 
 FEWEST_WALKS, FEWEST_IN_ALL = 16, 2**10
@@ -119,6 +119,8 @@ def _checked(asked: Asked, tolerance: object) -> float:
     if problem:
         rule = "None where walks have no finite variance, so that no error can be promised"
         refuse(OWNER, "tolerance", rule, tolerance, problem)
+    if asked.sampler is None:
+        check_served(modulated)
     return wanted
 
 
@@ -210,8 +212,8 @@ def _refuse_excess(asked: Asked, tolerance: float, n_steps: float, K: Operator |
 
 def _remedy(asked: Asked, tolerance: float) -> str:
     remedy = "Give a larger one, or fewer nodes="
-    try:
-        products = polynomial_terms(asked.graph, asked.kernel, tolerance).size - 1
-    except ValueError:  # no polynomial that is short enough
+    polynomial = find_polynomial(asked.graph, asked.kernel, tolerance)
+    if polynomial is None:
         return f"{remedy}."
+    products = polynomial.n_products
     return f"{remedy}; polynomial_operator takes {products} sparse products for K @ v to that tolerance."

@@ -286,9 +286,7 @@ def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
         raise
     except ValueError:
         remedy = "Give times in between: each needs only the step from the one before."
-        refuse(
-            "solve_ode", "t", "reached in steps that a polynomial of degree 65536 can make", kernel, remedy
-        )
+        refuse("solve_ode", "t", "reached in steps that polynomials can make", kernel, remedy)
 
 
 def _march(

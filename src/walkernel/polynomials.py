@@ -1,0 +1,126 @@
+"""The polynomial in M that is within a tolerance of a kernel: how many sparse products K @ v takes.
+
+Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
+Directed M: the Taylor series, cut where a bound on the rest is below the tolerance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from walkernel._checks import Described, refuse
+from walkernel.convergence import adjacency_bound, find_series, spectral_radius
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+
+MAX_TERMS = 2**22
+"""Terms of the longest polynomial."""
+MAX_ROUNDING, LOUD_ROUNDING = 1e-3, 1e-8
+"""Errors by rounding above which a polynomial is refused, and is used with a warning."""
+
+
+class Polynomial(NamedTuple):
+    """Σ_k c_k p_k(M / unit): Chebyshev polynomials for undirected graphs, powers for directed ones."""
+
+    unit: float
+    coefficients: NDArray[np.float64]
+    tol: float
+    """Its certified error, relative to the largest value of the kernel."""
+
+    @property
+    def n_products(self) -> int:
+        """Sparse products that K @ v takes."""
+        return self.coefficients.size - 1
+
+
+def suited_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial:
+    """Return the shortest polynomial that is within ``tol`` of a kernel, as far as rounding allows.
+
+    Entries of M are rounded to ε. Where the kernel is so steep that this alone changes it by more than
+    ``tol``, the polynomial is as exact as that; a warning says so where hardly eight digits are left.
+    """
+    rounding = _rounding(graph, kernel)
+    if not rounding <= MAX_ROUNDING:
+        refuse(
+            "polynomial_operator", "kernel", "one that the rounding of M to 16 digits leaves intact",
+            Described(f"{kernel}, which it changes by {rounding:.1g} of its maximum"), "Use a narrower one.",
+        )  # fmt: skip
+    if rounding > max(tol, LOUD_ROUNDING):
+        warnings.warn(
+            f"{kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of its "
+            f"maximum: that is the error of polynomial_operator here, not tol={tol:g}.",
+            stacklevel=3,
+        )
+    found = find_polynomial(graph, kernel, tol)
+    if found is None:
+        remedy = "Use a larger tol, or a narrower kernel."
+        refuse(
+            "polynomial_operator", "tol", f"within reach of a polynomial of degree {MAX_TERMS}", tol, remedy
+        )
+    return found
+
+
+def find_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | None:
+    """Return the shortest polynomial that is as near to a kernel as ``tol`` and rounding allow, if any is."""
+    rounding = _rounding(graph, kernel)
+    if not rounding <= MAX_ROUNDING:
+        return None
+    tol = max(tol, rounding)
+    if graph.directed:
+        return _taylor(graph, kernel, tol)
+    radius = spectral_radius(graph, kernel.matrix) or 1.0
+    terms = _chebyshev_terms(kernel, radius, tol)
+    return None if terms is None else Polynomial(radius, terms, tol)
+
+
+def _rounding(graph: Graph, kernel: Kernel) -> float:
+    """Return how much the kernel changes, relative to its maximum, where eigenvalues are off by rounding."""
+    radius = spectral_radius(graph, kernel.matrix) or 1.0
+    ends = np.array([radius, -radius])
+    with np.errstate(all="ignore"):
+        values = np.real(kernel.spectrum(ends))
+        moved = np.real(kernel.spectrum(ends * (1 - 4 * np.finfo(float).eps)))
+        largest = np.abs(values).max()
+        return float(np.abs(values - moved).max() / largest) if largest > 0 else 0.0
+
+
+def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.float64] | None:
+    """Return Chebyshev coefficients of K on [−radius, radius], cut where the rest sums to less than tol.
+
+    Points resolve the function if the second half of the coefficients is small, and if the sum is right at
+    the ends of the interval, which no point lies on: a kernel that is analytic in a disc can be narrow only
+    there.
+    """
+    ends = np.real(kernel.spectrum(np.array([radius, -radius])))
+    n = 64
+    while n <= 2 * MAX_TERMS:
+        points = np.cos(np.pi * (np.arange(n) + 0.5) / n)
+        values = np.real(kernel.spectrum(radius * points))
+        terms = scipy.fft.dct(values) / n
+        terms[0] /= 2
+        rest = np.cumsum(np.abs(terms[::-1]))[::-1]
+        limit = tol * max(np.abs(values).max(), np.abs(ends).max())
+        off = np.abs([terms.sum() - ends[0], terms[::2].sum() - terms[1::2].sum() - ends[1]]).max()
+        if rest[n // 2] <= limit / 2 and off <= 2 * limit:
+            return np.asarray(terms[: max(1, int(np.argmax(rest <= limit)))])
+        n *= 2
+    return None
+
+
+def _taylor(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | None:
+    """Return the Taylor polynomial, cut where Σ |αₖ| ‖Mᵏ‖ over the rest is below tol times the whole sum."""
+    base, condition = 1.0, 1.0
+    if kernel.matrix == "adjacency":
+        bound = adjacency_bound(graph)
+        base, condition = bound.upper or 1.0, float(bound.vector.max() / bound.vector.min())
+    series = find_series(kernel, 1.0, base, tol / condition / 4)
+    rest = np.cumsum(series.sizes[::-1])[::-1]
+    limit = tol * rest[0] / condition
+    if series.missing > 0 or rest[rest.size // 2] > limit / 2:
+        return None
+    return Polynomial(base, series.terms[: max(1, int(np.argmax(rest <= limit)))], tol)

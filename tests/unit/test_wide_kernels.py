@@ -1,0 +1,138 @@
+"""Kernels whose series are long: all of it is walked, or the kernel is refused with a remedy that works."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import graphs
+import walkernel as wk
+from commands import call
+from walkernel.convergence import Modulated, find_series
+from walkernel.polynomials import MAX_ROUNDING, find_polynomial
+
+TOO_WIDE = [wk.Diffusion(1e4), wk.RegularizedLaplacian(1, 1e3), wk.Matern(1.5, 1e4), wk.InverseCosine(1e4)]
+
+
+@pytest.fixture(scope="module")
+def small():
+    return graphs.karate()
+
+
+def modulated(graph, kernel, pair="symmetric"):
+    return Modulated(graph, kernel, pair, (False, True))
+
+
+@pytest.mark.parametrize("kernel", [wk.Diffusion(300.0), wk.RegularizedLaplacian(1, 200.0)])
+def test_series_are_followed_to_their_end(small, kernel):
+    sequence = modulated(small, kernel)
+    assert sequence.is_served
+    assert sequence.sizes("weights").sum() ** 2 == pytest.approx(float(kernel.spectrum(1.0)), rel=1e-5)
+
+
+def test_what_begins_late_is_found_by_the_function(small):
+    """The first 128 coefficients seem to be all there is."""
+    kernel = wk.Diffusion(0.1) + wk.Diffusion(100.0)
+    assert np.abs(kernel.coefficients(4096)[64:]).sum() < 1e-9
+    assert find_series(kernel, 1.0, 1.0, 1e-6).terms.sum() == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", TOO_WIDE)
+def test_what_lies_beyond_is_known(small, kernel):
+    pair = "lazy" if isinstance(kernel, wk.InverseCosine) else "symmetric"
+    assert not modulated(small, kernel, pair).beyond() <= 1e-6
+
+
+def test_the_share_beyond_the_end(small):
+    """Of a geometric series, f_k = √(1−c) c^k for d = 2, c^n is left after n terms."""
+    kernel = wk.RegularizedLaplacian(2, 1e3)
+    left = (1e6 / (1 + 1e6)) ** kernel.max_length(0.5)
+    assert modulated(small, kernel).beyond() == pytest.approx(left, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [wk.Diffusion(190.0), wk.Matern(1.5, 60.0)])
+def test_estimates_have_their_whole_sum(kernel):
+    """K̂ of a wide kernel is within its own error bars of K, and not smaller than K."""
+    graph = wk.Graph.from_scipy(1.0 - np.eye(5))
+    K = wk.estimate_kernel(graph, kernel, n_walks=32, seed=1)
+    estimate = K.estimate_row_sums()
+    exact = wk.exact_kernel(graph, kernel).sum(axis=1)
+    assert (np.abs(estimate.value - exact) < 5 * estimate.stderr).all()
+    assert (estimate.stderr < 0.5 * exact).all()
+
+
+def refusals(graph, kernel):
+    nodes = range(graph.n_nodes)
+    y = np.arange(float(graph.n_nodes))
+    yield lambda: wk.estimate_kernel(graph, kernel)
+    yield lambda: wk.estimate_kernel(graph, kernel, 16, pair="lazy")
+    yield lambda: wk.estimate_kernel(graph, kernel, tolerance=0.1)
+    yield lambda: wk.NodeRidge(graph, kernel).fit(nodes, y)
+    yield lambda: wk.NodeSmoother(graph, kernel).fit(nodes, y)
+    yield lambda: wk.NodeFeatures(graph, kernel).fit(nodes).transform(nodes)
+    yield lambda: wk.choose_sampler(graph, wk.Diffusion(1.0), kernel)
+    yield lambda: wk.matched_law(graph, kernel)
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_too_wide_kernels_are_refused(small, case):
+    kernel = TOO_WIDE[case % 3]
+    with pytest.raises(
+        ValueError, match=r"too wide for walks.*% of its modulation function.*polynomial_operator"
+    ):
+        list(refusals(small, kernel))[case]()
+
+
+def test_equations_over_long_times_are_refused(small):
+    with pytest.raises(ValueError, match=r"too wide for walks"):
+        wk.solve_ode(small, None, 1e8, initial=np.eye(34)[0])
+
+
+def test_the_command_line_refuses():
+    done = call("kernel", "karate", "--entry", "0", "33", "--kernel", "regularized-laplacian(sigma=1000)")
+    assert done.exit_code == 1
+    assert "too wide for walks" in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("kernel", TOO_WIDE[:3])
+@pytest.mark.filterwarnings("ignore:.*rounding the entries of M")
+def test_the_remedy_works(small, kernel):
+    with pytest.raises(ValueError, match=r"has an error of") as refused:
+        wk.estimate_kernel(small, kernel)
+    products, error = re.search(
+        r"takes (\d+) sparse products .* error of ([\de.+-]+)\.", str(refused.value)
+    ).groups()
+    v = np.random.default_rng(0).standard_normal(34)
+    K = wk.polynomial_operator(small, kernel, tol=float(error))
+    assert K.explain().polynomial_products <= 1.1 * int(products)
+    exact = wk.exact_kernel(small, kernel) @ v
+    largest = float(np.abs(kernel.spectrum(1.0)))
+    assert np.linalg.norm(K @ v - exact) <= 2 * float(error) * largest * np.linalg.norm(v)
+
+
+def test_where_terms_overflow_nothing_else_is_blamed(small):
+    with pytest.raises(ValueError, match="too large for floating-point numbers"):
+        wk.estimate_kernel(small, wk.InverseCosine(1e4))
+
+
+@pytest.mark.parametrize("sigma", [1e2, 1e4, 1e5])
+def test_polynomials_see_peaks_between_their_points(small, sigma):
+    """The heat kernel of a long time is zero at all but the last of some hundred Chebyshev points."""
+    polynomial = find_polynomial(small, wk.Diffusion(sigma), 1e-6)
+    assert polynomial.coefficients.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_polynomials_tell_what_rounding_costs(small):
+    kernel = wk.RegularizedLaplacian(1, 1e5)
+    with pytest.warns(UserWarning, match="rounding the entries of M changes it by 9e-06"):
+        K = wk.polynomial_operator(small, kernel)
+    assert 1e-7 < K.explain().error < MAX_ROUNDING
+    with pytest.raises(ValueError, match="rounding of M to 16 digits"):
+        wk.polynomial_operator(small, wk.RegularizedLaplacian(1, 1e7))
+
+
+def test_directed_graphs_have_no_polynomial_where_their_series_is_too_long():
+    assert find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 1e3), 1e-6) is None
+    assert math.isfinite(find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 100.0), 1e-6).tol)
