@@ -1,0 +1,145 @@
+"""Every public number on graphs and kernels of any kind: finite and right within its stated error, or refused.
+
+A refusal is a ValueError with a message; a warning that an estimator has no finite variance excuses its
+numbers from being right, not from being numbers. Examples are drawn by a fixed rule, so that nothing is flaky:
+an honest estimate is further than six stated errors from the truth once in a long while, and such an
+example would stay.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import walkernel as wk
+from hostile.cases import graphs, kernels, options, seeds
+
+FACTOR = 6.0
+"""Stated errors that the true one may be away."""
+ROUNDING = 1e-8
+"""Relative error that the dense truth itself may have for the widest kernels."""
+
+
+def truth(graph, kernel):
+    """Return the dense kernel; examples for which that is refused are passed over."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            K = wk.exact_kernel(graph, kernel)
+        except ValueError:
+            assume(False)
+    assume(np.isfinite(K).all() and 1e-200 < np.abs(K).max() < 1e200)
+    return K
+
+
+def estimate(graph, kernel, **options):
+    """Return K̂ and whether it was said to be unreliable; None if it was refused with a message."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            K = wk.estimate_kernel(graph, kernel, **options)
+        except ValueError as refusal:
+            assert len(str(refusal)) > 40
+            return None, True
+    assert all(issubclass(w.category, UserWarning) for w in said), said
+    return K, any(issubclass(w.category, wk.InfiniteVarianceWarning) for w in said)
+
+
+def scale(array):
+    """Return the Euclidean norm, which overflows for no array that has finite entries."""
+    largest = np.abs(array).max(initial=0.0)
+    return largest * np.linalg.norm(array / largest) if largest > 0 else 0.0
+
+
+@given(graphs, kernels(), options, seeds)
+def test_the_stated_error_is_the_error(graph, kernel, options, seed):
+    exact = truth(graph, kernel)
+    K, unreliable = estimate(graph, kernel, seed=seed, **options)
+    assume(K is not None)
+    dense = K.to_dense()
+    assert np.isfinite(dense).all()
+    stated = K.explain().error
+    assert stated is None or stated >= 0
+    if stated is not None and not unreliable and stated < 0.5:
+        assert scale(dense - exact) <= (FACTOR * stated + ROUNDING) * scale(exact)
+
+
+@given(graphs, kernels(), options, seeds)
+def test_products_are_within_their_error_bars(graph, kernel, options, seed):
+    exact = truth(graph, kernel)
+    K, unreliable = estimate(graph, kernel, seed=seed, **options)
+    assume(K is not None and K.n_steps > 0)
+    v = np.random.default_rng(seed).standard_normal(graph.n_nodes)
+    product = K.estimate_product(v)
+    assert np.isfinite(product.value).all()
+    assert np.isfinite(product.stderr).all()
+    if not unreliable:
+        error, stated = scale(product.value - exact @ v), scale(product.stderr)
+        assert error <= FACTOR * stated + ROUNDING * scale(exact) * scale(v) or stated > 0.3 * scale(exact @ v)
+
+
+@given(graphs, kernels(), seeds, st.integers(-190, 190))
+def test_numbers_scale(graph, kernel, seed, exponent):
+    """The error bars of K(cv) are |c| times those of Kv."""
+    truth(graph, kernel)
+    K, _ = estimate(graph, kernel, n_walks=16, seed=seed)
+    assume(K is not None)
+    v = np.random.default_rng(seed).standard_normal(graph.n_nodes)
+    plain = K.estimate_product(v)
+    size = max(np.abs(plain.value).max(), 1e-300)
+    assume(abs(np.log10(size) + exponent) < 280)
+    scaled = K.estimate_product(-v * 10.0**exponent)
+    assert np.allclose(scaled.stderr / 10.0**exponent, plain.stderr, rtol=1e-6, atol=1e-14 * size)
+
+
+@given(graphs, kernels(), seeds, st.sampled_from((0.3, 0.1, 0.03)))
+def test_an_accepted_tolerance_is_met(graph, kernel, seed, tolerance):
+    """Met by at least 95 % of samples, so that one that misses it by a third would be a rare one."""
+    assume(graph.n_nodes > 1)
+    exact = truth(graph, kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wk.InfiniteVarianceWarning)
+        try:
+            K = wk.estimate_kernel(graph, kernel, seed=seed, tolerance=tolerance)
+        except ValueError as refusal:
+            assert len(str(refusal)) > 40
+            return
+    assert scale(K.to_dense() - exact) <= 1.34 * tolerance * scale(exact)
+
+
+@given(graphs, kernels(), st.sampled_from((1e-4, 1e-8)))
+def test_polynomials_keep_their_promise(graph, kernel, tol):
+    exact = truth(graph, kernel)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            P = wk.polynomial_operator(graph, kernel, tol=tol)
+        except ValueError as refusal:
+            assert len(str(refusal)) > 40
+            return
+    stated = P.explain().error
+    assert stated == tol or any("rounding" in str(w.message) for w in said) or stated <= 1e-8
+    assume(P.coefficients.size < 20_000)
+    v = np.random.default_rng(0).standard_normal(graph.n_nodes)
+    if not graph.directed:
+        largest = np.linalg.norm(exact / np.abs(exact).max(), 2) * np.abs(exact).max()
+        ends = np.abs(np.real(kernel.spectrum(np.array([-1.0, 1.0])))).max() if kernel.matrix != "adjacency" else 0
+        limit = 2 * stated * max(largest, ends) + ROUNDING * largest
+        if kernel.matrix != "adjacency":
+            assert scale(P @ v - exact @ v) <= limit * scale(v)
+
+
+@given(graphs, kernels(), options, seeds)
+def test_neighbours_are_nodes(graph, kernel, options, seed):
+    """No place is filled with a number that could be taken for a node."""
+    truth(graph, kernel)
+    K, _ = estimate(graph, kernel, seed=seed, **options)
+    assume(K is not None)
+    best = K.topk(range(graph.n_nodes), 3)
+    found = np.ma.getmaskarray(best.nodes)
+    values = np.ma.getdata(best.values)
+    assert (values[~found] > 0).all()
+    with pytest.raises(Exception, match=r"") if found.any() else warnings.catch_warnings():
+        np.arange(graph.n_nodes)[best.nodes.filled() if found.any() else best.nodes]
