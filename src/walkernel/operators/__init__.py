@@ -11,7 +11,7 @@ from walkernel.operators._estimate import (
 )
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._polynomial import polynomial_operator
-from walkernel.operators._products import Product, Side, Walked, standard_errors
+from walkernel.operators._products import Product, Side, Walked, of_size_one, standard_errors
 
 __all__ = [
     "Estimate",
@@ -29,5 +29,6 @@ __all__ = [
     "polynomial_operator",
     "realize",
     "refuse_tolerance",
+    "of_size_one",
     "standard_errors",
 ]
