@@ -26,9 +26,9 @@ __all__ = [
     "estimate_kernel",
     "exact_kernel",
     "in_directory",
+    "of_size_one",
     "polynomial_operator",
     "realize",
     "refuse_tolerance",
-    "of_size_one",
     "standard_errors",
 ]

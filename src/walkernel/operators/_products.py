@@ -43,6 +43,8 @@ SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
 FEW_GROUPS = 4
 """Groups g whose walks are walked once more for T."""
+ROUNDING = 2.0**-48
+"""Deviations of all groups that are taken for rounding, relative to what they deviate from."""
 NOTHING = np.empty((0, 0))
 
 
@@ -133,11 +135,11 @@ class Product(NamedTuple):
             u = multiply_transposed(self.right.features, V, thread_count("estimate_product", None))
             walks = left.again(self.reached, n_columns, self.n_groups)
             gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
-            gathered -= gathered.mean(axis=2, keepdims=True)
+            gathered = _from_mean(gathered, axis=2)
         if right is not None and not shared:
             _, moved = right.again(self.reached, n_columns, self.n_groups).project(NOTHING, V)
         if moved.size:
-            moved -= moved.mean(axis=1, keepdims=True)
+            moved = _from_mean(moved, axis=1)
         return gathered, moved
 
     def _second_order(self, groups: Groups) -> NDArray[np.float64] | float:
@@ -148,6 +150,14 @@ class Product(NamedTuple):
         walks = self.left.walked.again(self.reached, self.left.features.shape[1], few)
         norms = walks.product_norms(groups.sizes, np.ascontiguousarray(groups.values[:, few:]))
         return norms / np.sqrt((few - 1) * (G - few) * G * (G - 1))
+
+
+def _from_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Return deviations from the mean over groups, in place; those that are mere rounding are zero."""
+    least = ROUNDING * np.abs(values).max(axis=axis, keepdims=True)
+    values -= values.mean(axis=axis, keepdims=True)
+    values *= np.abs(values).max(axis=axis, keepdims=True) > least
+    return values
 
 
 def _carried(features: Features, groups: Groups) -> NDArray[np.float64]:

@@ -174,13 +174,16 @@ class NodeSmoother(NodeRegressor):
             Side(self._right_side(self.pair_, kind, known), right),
             groups,
         )
+        if total is not None:  # a constant has no error in a mean, and would cost digits of the rest
+            weights = np.column_stack([weights[:, :-1] - self._mean, weights[:, -1:]])
+            values = values - self._mean
         scaled, units = of_size_one(weights)
         deviations, doubled = (part[where] for part in product.deviations(scaled, second_order=True))
         if total is None:
             return standard_errors(deviations[:, :-1], doubled[:, :-1]) * units[:-1]
-        ratios = (
-            deviations[:, :-1] - (values / units[:-1])[:, :, None] * deviations[:, -1:]
-        ) / total[:, :, None]
+        ratios = (deviations[:, :-1] - (values / units[:-1])[:, :, None] * deviations[:, -1:]) / total[
+            :, :, None
+        ]
         return standard_errors(ratios) * units[:-1]
 
 

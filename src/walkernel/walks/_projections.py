@@ -203,9 +203,7 @@ class Projection:
             scattered += own
         return gathered, scattered
 
-    def product_norms(
-        self, sizes: NDArray[np.float64], others: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
+    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the root of Σ over groups g and columns h of d of (φ_ig·d_h − mean over g)², (starts,).
 
         d = diag(sizes) · others, with entries of ``others`` within [−1, 1].
