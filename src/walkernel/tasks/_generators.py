@@ -139,8 +139,8 @@ def steady_state(
     if rising.any():
         raise ValueError(
             f"No steady state: the source feeds {rising.sum()} of {null.shape[1]} connected parts on "
-            f"balance, and the level there rises for ever (by up to {unit * np.abs(fed).max():.3g} per unit of time "
-            "along the null vector of a part)."
+            f"balance, and the level there rises for ever (by up to {unit * np.abs(fed).max():.3g} per unit "
+            "of time along the null vector of a part)."
         )
     source = source - null @ fed
     matrix = -G.to_scipy()
