@@ -173,7 +173,7 @@ def assemble_edges(
 
 
 def check_sizes(owner: str, parameter: str, sizes: NDArray[np.float64]) -> None:
-    """Refuse entries so large or so small that degrees, or one over them, are no numbers of full precision."""
+    """Refuse entries so large or so small that degrees, or one over them, lose digits."""
     with np.errstate(over="ignore"):
         total = sizes.sum()
     remedy = "Multiply all of them by a number (matrix='normalized' has no unit), or leave such edges out."

@@ -1,10 +1,11 @@
 """What was measured at nodes: y = g(node) + h·β + noise, where nodes may repeat.
 
 What the columns h alone can say of y is taken out beforehand, so that a large offset costs no more digits
-than y has lost to it: with a flat prior on β it changes nothing but β. Observations of one node are merged without loss: with D the
-variances of the noise, the prior sees one observation P⁻¹Σ y/D of variance 1/P at each node, P = Σ 1/D, and
-what the others say about noise and β is in two constants. So no system is larger than the number of distinct
-nodes, which is at most the number of features: the n×n system is never the larger one of the two.
+than y has lost to it: with a flat prior on β it changes nothing but β. Observations of one node are merged
+without loss: with D the variances of the noise, the prior sees one observation P⁻¹Σ y/D of variance 1/P at
+each node, P = Σ 1/D, and what the others say about noise and β is in two constants. So no system is larger
+than the number of distinct nodes, which is at most the number of features: the n×n system is never the larger
+one of the two.
 """
 
 from __future__ import annotations
