@@ -23,6 +23,10 @@ SPARSE_ID_FACTOR = 100
 """Ids above this multiple of the number of distinct ids are taken for labels given by mistake."""
 
 
+LARGEST_TOTAL, SMALLEST_ENTRY = 2.0**960, float(np.finfo(np.float64).tiny)
+"""The sum of all entries at most, and a single one at least: shares of degrees have all their digits."""
+
+
 class Arrays(NamedTuple):
     """A coalesced CSR matrix: sorted indices, no explicit zeros, ``weights`` None if all are one."""
 
@@ -163,18 +167,22 @@ def assemble_edges(
                 stacklevel=3,
             )
         matrix.data[:] = 1.0
-    check_total(owner, "weights", matrix)
     if not directed:
         matrix = matrix + scipy.sparse.triu(matrix, k=1).T
-    return to_arrays(matrix)
+    return to_arrays(owner, "weights", matrix)
 
 
-def check_total(owner: str, parameter: str, matrix: scipy.sparse.csr_array) -> None:
-    """Refuse weights so large that degrees are infinite."""
+def check_sizes(owner: str, parameter: str, sizes: NDArray[np.float64]) -> None:
+    """Refuse entries so large or so small that degrees, or one over them, lose digits."""
     with np.errstate(over="ignore"):
-        total = np.abs(matrix.data).sum()
-    if not np.isfinite(total):
-        refuse(owner, parameter, "of finite sum", Described("weights whose sum overflows"))
+        total = sizes.sum()
+    remedy = "Multiply all of them by a number (matrix='normalized' has no unit), or leave such edges out."
+    if total > LARGEST_TOTAL:
+        received = Described(f"numbers up to {sizes.max():.3g} of sum {total:.3g}")
+        refuse(owner, parameter, f"of finite sum, below {LARGEST_TOTAL:.2g}", received, remedy)
+    if sizes.size and sizes.min() < SMALLEST_ENTRY:
+        received = Described(f"{sizes.min():.3g}, which float64 holds with fewer digits")
+        refuse(owner, parameter, f"zero, or of size {SMALLEST_ENTRY:.2g} or more", received, remedy)
 
 
 def read_matrix(owner: str, matrix: Any, directed: bool | None) -> tuple[Arrays, bool]:
@@ -197,14 +205,15 @@ def read_matrix(owner: str, matrix: Any, directed: bool | None) -> tuple[Arrays,
             Described("a matrix that is not"),
             "Pass (A + A.T) / 2, or directed=True.",
         )
-    return to_arrays(csr), not symmetric if directed is None else directed
+    return to_arrays(owner, "A", csr), not symmetric if directed is None else directed
 
 
-def to_arrays(matrix: scipy.sparse.csr_array) -> Arrays:
+def to_arrays(owner: str, parameter: str, matrix: scipy.sparse.csr_array) -> Arrays:
     """Turn a SciPy matrix into read-only CSR arrays with the smallest index type."""
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
+    check_sizes(owner, parameter, np.abs(matrix.data))
     small = matrix.shape[0] <= np.iinfo(np.int32).max
     arrays = Arrays(
         matrix.indptr.astype(np.int64),

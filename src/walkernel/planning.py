@@ -170,7 +170,8 @@ def _cost(sizes: NDArray[np.float64], law: NDArray[np.float64]) -> float:
     if sizes[law.size :].sum() > 1e-9 * sizes.sum():
         return math.inf
     n = min(sizes.size, law.size)
-    return float((sizes[1:n] ** 2 / law[1:n]).sum() * law[1:].sum())
+    relative = sizes[1:n] / (sizes.max() or 1.0)
+    return float((relative**2 / law[1:n]).sum() * law[1:].sum())
 
 
 def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, ...]:

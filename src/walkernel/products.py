@@ -134,7 +134,7 @@ class FeatureBlocks(ABC):
 
     def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-        return self.carried(X, times)
+        return self.carried(times, X)
 
     def multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V, the sums over blocks along the tree."""
@@ -210,12 +210,12 @@ class FeatureBlocks(ABC):
         inside = (positions >= edges[number]) & (positions < edges[number + 1])
         return np.array_equal(self.edges, edges) and bool(inside.all())
 
-    def carried(self, groups: NDArray[Any], function: Callable[..., Dense]) -> Dense:
-        """Return what a function makes of every block and of ``groups``, one below the other."""
+    def carried(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+        """Return what a function makes of every block and of some arrays, one below the other."""
 
         def work() -> Dense:
-            shared = self._share(groups)
-            parts = [self._submit(function, self._block(b), shared) for b in range(self.n_blocks)]
+            shared = [self._share(array) for array in arrays]
+            parts = [self._submit(function, self._block(b), *shared) for b in range(self.n_blocks)]
             return np.vstack(self._gather(parts))
 
         return np.asarray(self._complete(work))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,8 +25,27 @@ Function = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
 EPSILON = float(np.finfo(np.float64).eps)
 AGREEMENT = 1e-14
 MOST_POINTS = 2**17
+MOST_EVEN_POINTS = 2**12
+"""Points of a circle that are tried before it is cut into arcs."""
+MOST_FINE_POINTS = 2**20
+"""Points of a circle near a singularity."""
 LARGEST_RADIUS = 2.0**20
 SMALLEST_RADIUS = 2.0**-20
+CLOSEST = 1e-10
+"""Relative distance of a singularity from the unit circle that is told from none."""
+WORST_ERROR = 1e-9
+"""Error of a coefficient, relative to the largest, that is not accepted any more."""
+ARCS, SHORTEST_ARC = 128, 1e-11
+"""Arcs of a circle to begin with, and half the angle of the shortest."""
+RESOLVED = 1e-13
+"""What may be left of a function that is resolved, relative to its size."""
+FREQUENCIES = (*range(1, 65), *(2**j for j in range(7, 32)))
+"""Negative frequencies that a function must not have."""
+WIDEST_TURN = 4.0
+"""Half the phase of a frequency that an arc resolves."""
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+TAILS = (np.polynomial.legendre.legvander(NODES, 15) * WEIGHTS[:, None] * (np.arange(16) + 0.5))[:, 14:]
+"""What gives the last two coefficients of Legendre polynomials from values at the nodes, (16, 2)."""
 
 
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
@@ -106,19 +126,20 @@ def power_on_circle(function: Function, exponent: float, length: int, radius: fl
     """Return the first ``length`` Taylor coefficients of K(z)^g, K analytic, not zero in |z| < radius.
 
     Each coefficient is taken from the circle that gives it best: on |z| = r the k-th has an absolute
-    error of (rounding + aliasing) / r^k, both read off the circle's values. Coefficients that no
-    circle resolves are zero.
+    error of (rounding + aliasing) / r^k, both read off the circle's values. Coefficients that are
+    smaller than their error are zero; a series that no circle resolves is refused.
     """
     best = np.zeros(length)
     error = np.full(length, np.inf)
-    for r in _radii(radius):
-        samples = _power_samples(function, exponent, length, r)
+    edge = min(radius, LARGEST_RADIUS)
+    for r, most_points in _circles(edge, length):
+        samples = _power_samples(function, exponent, length, r, most_points)
         if samples is None:
             continue
         values, rounding = samples
         spectrum = np.fft.fft(values) / values.size
         half = values.size // 2
-        aliasing = 2 * np.abs(spectrum[half : half + half // 2]).max()
+        aliasing = _aliasing(spectrum)
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             scale = np.exp(-np.arange(length) * math.log(r))
             found = fit_length(spectrum.real[:half], length) * scale
@@ -127,6 +148,15 @@ def power_on_circle(function: Function, exponent: float, length: int, radius: fl
         best[better], error[better] = found[better], floor[better]
     if np.isinf(error).all():
         raise ValueError("The function could not be evaluated on any circle about 0: its values overflow.")
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        sizes = np.exp(np.arange(length) * math.log(min(1.0, edge)))
+        unresolved = np.flatnonzero(error * sizes > WORST_ERROR * np.nanmax(np.abs(best) * sizes))
+    if unresolved.size:
+        raise ValueError(
+            f"Taylor coefficients from number {unresolved[0]} on cannot be told from values of the function, "
+            f"which is singular at about |z| = {edge:.12g}. Ask for fewer terms, or use a kernel with a "
+            "closed form, such as RegularizedLaplacian."
+        )
     best[~(np.abs(best) > error)] = 0.0
     return best
 
@@ -137,49 +167,52 @@ def zero_free_radius(function: Function, analytic_radius: float) -> float:
     K(0) must be positive. By the argument principle the curve K(|z| = r) winds round 0 once for each
     zero inside; a winding number of 0 and no zero on the circle is the test.
     """
-    low, high = SMALLEST_RADIUS, min(LARGEST_RADIUS, analytic_radius * (1 - 1e-9))
+    low, high = SMALLEST_RADIUS, min(LARGEST_RADIUS, analytic_radius * (1 - CLOSEST))
     while high > low and not _usable(_on_circle(function, high, 64)):
         high /= 2
     if winding_number(function, high) == 0:
         return math.inf if math.isinf(analytic_radius) else high
-    while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if winding_number(function, middle) == 0 else (low, middle)
-    return low
+    return _bisect(low, high, 1e-6, lambda r: winding_number(function, r) == 0)
 
 
 def winding_number(function: Function, radius: float) -> int | None:
     """Return how often K(|z| = radius) winds round 0, or None if it passes through 0 or cannot be told."""
-    n_points = 512
-    while n_points <= MOST_POINTS:
-        values = _on_circle(function, radius, n_points)
-        if not (_usable(values) and np.abs(values).min() > 0):
-            return None
-        steps = _phase_steps(values)
-        if np.abs(steps).max() < math.pi / 2:
-            return round(float(steps.sum()) / (2 * math.pi))
-        n_points *= 2
-    return None
+    arcs = _resolve(function, radius, turns=True)
+    if arcs is None:
+        return None
+    values = arcs.values.ravel()
+    if np.abs(values).min() == 0:
+        return None
+    steps = _phase_steps(values)
+    return round(float(steps.sum()) / (2 * math.pi)) if np.abs(steps).max() < math.pi / 2 else None
 
 
 def analytic_radius(function: Function) -> float:
     """Return a radius, at most LARGEST_RADIUS, within which a function is seen to be analytic.
 
-    On a circle inside its domain an analytic function has no negative frequencies, and its positive
-    ones decay; the largest such circle is found by bisection. 0.0 if there is none, infinity if only
+    The largest circle on which it is seen to be the boundary value of an analytic function is found by
+    bisection, to 1e-4 relative, and closer about the unit circle. 0.0 if there is none, infinity if only
     overflow ends the search.
     """
-    low = next((r for r in (1.0, 0.5, 0.25, 2.0**-6, SMALLEST_RADIUS) if _is_resolved(function, r)), 0.0)
+    low = next((r for r in (1.0, 0.5, 0.25, 2.0**-6, SMALLEST_RADIUS) if _is_analytic(function, r)), 0.0)
     if low == 0.0:
         return 0.0
     high = 2 * low
-    while high <= LARGEST_RADIUS and _is_resolved(function, high):
+    while high <= LARGEST_RADIUS and _is_analytic(function, high):
         low, high = high, 2 * high
     if high > LARGEST_RADIUS or _overflows(function, high):
         return math.inf
-    while high > low * (1 + 1e-4):
+    return _bisect(low, high, 1e-4, lambda r: _is_analytic(function, r))
+
+
+def _bisect(low: float, high: float, precision: float, holds: Callable[[float], bool]) -> float:
+    """Return where a property ends that holds at ``low`` and not at ``high``, seen from inside.
+
+    The spectral radius of a normalized matrix is one: whether the end is beyond it is told more precisely.
+    """
+    while high > low * (1 + (CLOSEST if low <= 1.0 < high else precision)):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if _is_resolved(function, middle) else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
 
@@ -188,17 +221,93 @@ def _overflows(function: Function, radius: float) -> bool:
     return bool(np.mean(~(np.abs(_on_circle(function, radius, 256)) < 1e300)) > 0.1)
 
 
-def _is_resolved(function: Function, radius: float) -> bool:
+class Arcs(NamedTuple):
+    """Values of a function at the Gauss–Legendre nodes of arcs that make up a circle, in order."""
+
+    points: NDArray[np.complex128]  # (arcs, nodes)
+    values: NDArray[np.complex128]
+    halves: NDArray[np.float64]  # (arcs,): half the angle of each
+    slopes: NDArray[np.float64]  # (arcs,): the largest of each
+
+
+def _resolve(function: Function, radius: float, *, turns: bool = False) -> Arcs | None:
+    """Halve arcs of a circle until a polynomial of the angle is the function on each; None if that fails.
+
+    A pole at a distance d from the circle takes some log 1/d arcs, where evenly spaced points would have to
+    be 1/d. With ``turns`` the phase also turns by less than π/4 from node to node. What may be left is
+    rounding: of the values, and of the points that they are taken at.
+    """
+    middles = (np.arange(ARCS) + 0.5) * (2 * math.pi / ARCS)
+    half, size = math.pi / ARCS, 0.0
+    found: list[tuple[NDArray[np.float64], Arcs]] = []
+    n_points = 0
+    while middles.size:
+        n_points += middles.size * NODES.size
+        if n_points > MOST_POINTS or half < SHORTEST_ARC:
+            return None
+        points = radius * np.exp(1j * middles)[:, None] * np.exp(1j * half * NODES)
+        with np.errstate(all="ignore"):
+            values = np.asarray(function(points.ravel()), dtype=np.complex128).reshape(points.shape)
+        if not _usable(values):
+            return None
+        size = size or float(np.abs(values).mean())
+        slopes = np.abs(np.diff(values, axis=1) / np.diff(points, axis=1)).max(axis=1)
+        errors = RESOLVED * (size + np.abs(values).max(axis=1)) + 8 * EPSILON * radius * slopes
+        rest = np.abs(values @ TAILS).max(axis=1)
+        done = rest <= errors
+        if turns:
+            done &= np.abs(np.angle(values[:, 1:] * values[:, :-1].conj())).max(axis=1) < math.pi / 4
+        found.append(
+            (middles[done], Arcs(points[done], values[done], np.full(done.sum(), half), slopes[done]))
+        )
+        half /= 2
+        middles = (middles[~done, None] + half * np.array([-1.0, 1.0])).ravel()
+    order = np.argsort(np.concatenate([angles for angles, _ in found]))
+    parts = zip(*(arcs for _, arcs in found), strict=True)
+    return Arcs(*(np.concatenate(part)[order] for part in parts))
+
+
+def _is_analytic(function: Function, radius: float) -> bool:
+    """Tell whether a function is smooth on a circle and its values there are those of one analytic inside.
+
+    Then it has no negative frequencies. Evenly spaced points show all frequencies, unless a singularity is
+    so close to the circle that it takes too many of them.
+    """
     n_points = 256
     while n_points <= MOST_POINTS:
         values = _on_circle(function, radius, n_points)
         if not _usable(values):
             return False
-        spectrum = np.abs(np.fft.fft(values)) / n_points
-        if spectrum[n_points // 2 - n_points // 8 :].max() <= 1e-13 * np.abs(values).max():
+        spectrum, least = np.abs(np.fft.fft(values)) / n_points, RESOLVED * np.abs(values).max()
+        half, part = n_points // 2, n_points // 8
+        if spectrum[half - part :].max() <= least:
             return True
+        if n_points >= MOST_EVEN_POINTS and spectrum[half - part : half + part].max() > least:
+            arcs = _resolve(function, radius)
+            return arcs is not None and _has_no_negative_frequencies(arcs, radius)
         n_points *= 2
     return False
+
+
+def _has_no_negative_frequencies(arcs: Arcs, radius: float) -> bool:
+    """Tell whether ∮ f(z) zⁿ dz = 0 for some n, but for rounding of the values and of the points.
+
+    A singularity inside at a distance d from the circle shows at n up to 1/d; where n is too large for an
+    arc, the arc may contribute anything.
+    """
+    weights = arcs.halves[:, None] * WEIGHTS
+    steps, angles = arcs.values * weights, np.angle(arcs.points)
+    sizes = np.abs(steps).sum(axis=1)
+    total = float(sizes.sum())
+    shifts = arcs.halves * arcs.slopes  # of whole arcs, by the rounding of their points
+    largest = float(shifts.max())
+    random = 2 * EPSILON * radius * largest * float(np.linalg.norm(shifts / (largest or 1.0)))
+    for n in FREQUENCIES:
+        found = abs(np.sum(steps * np.exp(1j * n * angles)))
+        rounding = 4 * ((2 * RESOLVED + n * EPSILON) * total + random)
+        if found > rounding + sizes[n * arcs.halves > WIDEST_TURN].sum():
+            return False
+    return True
 
 
 def _on_circle(function: Function, radius: float, n_points: int) -> NDArray[np.complex128]:
@@ -218,37 +327,52 @@ def _usable(values: NDArray[np.complex128]) -> bool:
     return bool(np.abs(values).max() < 1e300)
 
 
-def _radii(radius: float) -> list[float]:
-    """Circles in the disc: near its edge, the unit circle, and four to each doubling."""
-    edge = min(radius, LARGEST_RADIUS)
+def _circles(edge: float, length: int) -> list[tuple[float, int]]:
+    """Circles in the disc, and how many points they may take.
+
+    There are some near the edge, the unit circle, and four to each doubling. Late coefficients are on those
+    so near the edge that r^length is not small, which take the most points.
+    """
+    fine = [(edge * math.exp(-share / length), MOST_FINE_POINTS) for share in (0.25, 1.0, 4.0)]
     near = [edge * part for part in (0.99, 0.97, 0.93)] + [1.0] * (edge > 1.0)
     n_circles = max(8, math.ceil(4 * math.log2(edge / SMALLEST_RADIUS)))
-    return near + [edge * 2.0 ** (-j / 4) for j in range(1, n_circles)]
+    return fine + [(r, MOST_POINTS) for r in near + [edge * 2.0 ** (-j / 4) for j in range(1, n_circles)]]
+
+
+def _aliasing(spectrum: NDArray[np.complex128]) -> float:
+    """Return what the frequencies at the end of a spectrum say of those beyond it."""
+    half = spectrum.size // 2
+    return 2 * float(np.abs(spectrum[half : half + half // 2]).max())
 
 
 def _power_samples(
-    function: Function, exponent: float, length: int, radius: float
+    function: Function, exponent: float, length: int, radius: float, most_points: int
 ) -> tuple[NDArray[np.complex128], float] | None:
     """Return K(z)^g on the circle and its rounding error, with points enough for ``length`` terms.
 
     The logarithm must be continuous: between neighbouring points the phase of K may turn by less than π/2.
+    Points are added until what they leave out is rounding, or there are no more.
     """
     n_points = max(1024, 2 ** math.ceil(math.log2(4 * length)))
-    limit = max(MOST_POINTS, n_points)
+    limit, found = max(most_points, n_points), None
     while n_points <= limit:
         values = _on_circle(function, radius, n_points)
         if not _usable(values):
             return None
         if exponent == 1.0:
-            return values, 4 * EPSILON * float(np.abs(values).max())
-        if np.abs(values).min() == 0:
+            found = values, 4 * EPSILON * float(np.abs(values).max())
+        elif np.abs(values).min() == 0:
             return None
-        if np.abs(_phase_steps(values)).max() < math.pi / 2:
+        elif np.abs(_phase_steps(values)).max() < math.pi / 2:
             logs = exponent * (np.log(np.abs(values)) + 1j * np.unwrap(np.angle(values)))
             powers = np.exp(logs)
-            return powers, EPSILON * float((np.abs(powers) * (4 + np.abs(logs))).max())
+            found = powers, EPSILON * float((np.abs(powers) * (4 + np.abs(logs))).max())
+        if found is not None and (
+            most_points < MOST_FINE_POINTS or _aliasing(np.fft.fft(found[0]) / n_points) <= found[1]
+        ):
+            return found
         n_points *= 2
-    return None
+    return found
 
 
 def _with_enough_digits(compute: Callable[[], Sequence[Decimal]]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from walkernel.operators._estimate import (
 )
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._polynomial import polynomial_operator
-from walkernel.operators._products import Product, Side, Walked, standard_errors
+from walkernel.operators._products import Product, Side, Walked, of_size_one, standard_errors
 
 __all__ = [
     "Estimate",
@@ -26,6 +26,7 @@ __all__ = [
     "estimate_kernel",
     "exact_kernel",
     "in_directory",
+    "of_size_one",
     "polynomial_operator",
     "realize",
     "refuse_tolerance",

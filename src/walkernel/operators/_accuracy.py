@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel.operators._products import of_size_one, root_sum_of_squares
+
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
     from walkernel.operators._walk import FeatureOperator
@@ -31,7 +33,7 @@ ENTRIES_OF_T, FEWEST_OF_T = 2**10, 2
 
 
 class Accuracy(NamedTuple):
-    """Squared Frobenius norms."""
+    """Squared Frobenius norms, in a unit in which that of K̂ is one."""
 
     once: float
     """Of what goes with one over the number of walks, A − 2T."""
@@ -42,9 +44,16 @@ class Accuracy(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The relative error; infinite where it drowns the kernel."""
+        """The relative error; infinite where it drowns the kernel, NaN where it cannot be told."""
+        if not self.is_known:
+            return np.nan
         squared = self.once + self.twice
         return 0.0 if squared == 0 else float(np.sqrt(squared / self.signal)) if self.signal > 0 else np.inf
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the norms are numbers."""
+        return bool(np.isfinite(self).all())
 
     def share_for(self, error: float) -> float:
         """Return x, such that walks of x times the variance in the mean have a relative error.
@@ -64,18 +73,20 @@ def accuracy(K: KernelOperator) -> Accuracy:
     columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, ENTRIES // n))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, columns))
     probes = _probes(K, signs)
-    norm = float(np.square(K._matmat(probes)).sum())
+    norm, doubled = float(root_sum_of_squares(K._matmat(probes), None)), 0.0
     if isinstance(K, FeatureOperator):
         deviations, _ = K.deviations(probes)
         groups = deviations.shape[-1]
-        variance = float(np.square(deviations).sum()) / (groups * (groups - 1))
-        twice = _second_order(K, signs)
+        spread = float(root_sum_of_squares(deviations, None) / np.sqrt(groups * (groups - 1)))
+        doubled = _second_order(K, signs)
     else:  # a product of factors, of which T is not known
-        variance, twice = float(np.square(K._product_errors(probes)[0]).sum()), 0.0
+        spread = float(root_sum_of_squares(K._product_errors(probes)[0], None))
+    unit = norm or max(spread, doubled) or 1.0
+    signal, variance, twice = (norm / unit) ** 2, (spread / unit) ** 2, (doubled / unit) ** 2
     if twice > variance / 2:  # then A and 2T are estimates of the same
         twice = (variance / 2 + twice) / 2
-        return Accuracy(0.0, twice, norm - twice)
-    return Accuracy(variance - 2 * twice, twice, norm - variance + twice)
+        return Accuracy(0.0, twice, signal - twice)
+    return Accuracy(variance - 2 * twice, twice, signal - variance + twice)
 
 
 def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,12 +95,13 @@ def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64
     if n <= columns:
         return np.eye(n)
     largest, rest = signs[:, : columns // 2], signs[:, columns // 2 :]
-    Q, _ = np.linalg.qr(K._transpose()._matmat(K._matmat(largest)))
+    image, _ = of_size_one(K._matmat(largest))
+    Q, _ = np.linalg.qr(of_size_one(K._transpose()._matmat(image))[0])
     return np.hstack([Q, (rest - Q @ (Q.T @ rest)) / np.sqrt(rest.shape[1])])
 
 
 def _second_order(K: FeatureOperator, signs: NDArray[np.float64]) -> float:
-    """Return T."""
+    """Return √T."""
     few = np.ascontiguousarray(signs[:, : max(FEWEST_OF_T, ENTRIES_OF_T // K.shape[0])])
-    _, products = K.deviations(few, second_order=True)
-    return float(products.sum()) / few.shape[1]
+    _, doubled = K.deviations(few, second_order=True)
+    return float(root_sum_of_squares(doubled, None) / np.sqrt(few.shape[1]))

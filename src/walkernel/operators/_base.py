@@ -17,6 +17,7 @@ from walkernel._checks import Described, distinct, fits_in_memory, refuse, whole
 from walkernel.graph import Graph
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._explanation import Explanation
+from walkernel.operators._products import of_size_one
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
@@ -234,9 +235,9 @@ class KernelOperator(LinearOperator):
         True
         """
         values = self @ v
-        columns = np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1)
+        columns, units = of_size_one(np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1))
         errors, n_groups = self._product_errors(columns)
-        return Estimate(values, errors.reshape(values.shape), n_groups)
+        return Estimate(values, (errors * units).reshape(values.shape), n_groups)
 
     def estimate_row_sums(self) -> Estimate:
         """Return the sum of each row, (n,), with standard errors: the product with ones.
@@ -251,7 +252,10 @@ class KernelOperator(LinearOperator):
         return self.estimate_product(np.ones(self.shape[1]))
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        """Return standard errors of K V for V of shape (n, c), and the number of groups behind them."""
+        """Return standard errors of K V for V of shape (n, c), and the number of groups behind them.
+
+        The largest entry of each column of V is about one in size.
+        """
         return np.zeros((self.shape[0], V.shape[1])), 0
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:

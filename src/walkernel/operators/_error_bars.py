@@ -25,7 +25,7 @@ from walkernel.convergence import Root, spectral_radius
 from walkernel.features import Coefficients, Sampling
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._products import Walked
+from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.sampling import sample_walks
 from walkernel.walks import Sampler
 
@@ -183,7 +183,7 @@ def entry_errors(
         hits = scipy.sparse.csr_array((np.ones(columns.size), (np.arange(columns.size), columns)),
                                       shape=(columns.size, origin.graph.n_nodes))  # fmt: skip
         values = left.products(hits, np.arange(columns.size))
-        return np.asarray(values.std(axis=1, ddof=1) / np.sqrt(origin.n_groups)), _agree(values)
+        return standard_errors(values - values.mean(axis=1, keepdims=True)), _agree(values)
     same = origin.ensembles != "independent"
     right = left.at(columns) if same and np.isin(columns, left.ids).all() else _Side(origin, columns, 1)
     errors, few = np.empty(rows.size), np.empty(rows.size, dtype=bool)
@@ -192,7 +192,7 @@ def entry_errors(
         part = slice(first, first + size)
         diagonal = rows[part] == columns[part]
         without = _without(left.part(part), right.part(part), diagonal, origin.ensembles)
-        errors[part] = np.sqrt((origin.n_groups - 1) * without.var(axis=1))
+        errors[part] = jackknife_errors(without)
         few[part] = _agree(without)
     return errors, few
 

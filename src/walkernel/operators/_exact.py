@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, instance
+from walkernel._checks import fits_in_memory, instance, refuse
 from walkernel.convergence import check_convergence, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -46,7 +46,12 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     M = graph.to_scipy(kernel.matrix).toarray()
     if not graph.directed:
         eigenvalues, vectors = scipy.linalg.eigh(M)
-        K = (vectors * np.real(kernel.spectrum(eigenvalues))) @ vectors.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.real(kernel.spectrum(eigenvalues))
+        if not np.isfinite(values).all():
+            remedy = "Scale the kernel, or use matrix='normalized'."
+            refuse("exact_kernel", "kernel", "of finite values on the graph's eigenvalues", kernel, remedy)
+        K = (vectors * values) @ vectors.T
         return np.asarray((K + K.T) / 2)
     unit = 2.0 ** math.ceil(math.log2(max(1.0, spectral_radius(graph, kernel.matrix))))
     return _sum_series(M / unit, kernel if unit == 1.0 else kernel.scaled(unit))

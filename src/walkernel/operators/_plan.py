@@ -129,10 +129,11 @@ def is_two_sided(pair: str, ensembles: str) -> bool:
 
 
 def walked_sizes(asked: Asked, pair: str, stitches: int) -> NDArray[np.float64]:
-    """Return the |f_k| of what the walks of a factor are weighted with."""
+    """Return the |f_k| of what the walks of a factor are weighted with, the largest between ½ and 1."""
     modulated = _modulated(asked, pair, stitches)
     check_served(modulated)
-    return modulated.sizes("weights", rest=2.0**-64)
+    sizes = modulated.sizes("weights", rest=2.0**-64)
+    return np.asarray(np.ldexp(sizes, -np.frexp(sizes.max())[1]))
 
 
 def edges_of_heads(

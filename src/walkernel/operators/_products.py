@@ -14,6 +14,10 @@ and the diagonal of debiased walks by the same up to a term like the last. Two t
   products of dL_g, for the first few groups, with du_h of all others.
 
 What features have in common in all groups has no deviation and plays no part.
+
+Products with du_g are summed in single precision, which is enough for error bars and takes half the time. So
+that neither the unit of v nor that of the kernel matters, every du_g is stored as its largest value at each
+node, in double precision, and numbers within [−1, 1]; squares are taken of numbers of size one.
 """
 
 from __future__ import annotations
@@ -39,7 +43,22 @@ SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
 FEW_GROUPS = 4
 """Groups g whose walks are walked once more for T."""
+ROUNDING = 2.0**-48
+"""Deviations of all groups that are taken for rounding, relative to what they deviate from."""
 NOTHING = np.empty((0, 0))
+
+
+class Groups(NamedTuple):
+    """Numbers of all groups at each node, diag(sizes) · values."""
+
+    sizes: NDArray[np.float64]  # (columns,)
+    values: NDArray[np.float32]  # (columns, n_groups), within [-1, 1]
+
+    @classmethod
+    def of(cls, moved: NDArray[np.float64]) -> Groups:
+        """Round an array of shape (n_groups, columns)."""
+        sizes = np.abs(moved).max(axis=0)
+        return cls(sizes, np.ascontiguousarray((moved / np.where(sizes > 0, sizes, 1.0)).T, dtype=np.float32))
 
 
 class Walked(NamedTuple):
@@ -91,7 +110,7 @@ class Product(NamedTuple):
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and T, (rows, c), if wanted."""
+        """Return dL_g u + L̄ du_g for V of shape (n, c), (rows, c, n_groups), and √T, (rows, c), if wanted."""
         rows, n_columns = self.left.features.shape
         result = np.empty((rows, V.shape[1], self.n_groups))
         excess = np.zeros((rows, V.shape[1]))
@@ -100,7 +119,7 @@ class Product(NamedTuple):
             part = slice(first, first + size)
             result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
             for c in range(len(moved)):
-                groups = np.ascontiguousarray(moved[c].T, dtype=np.float32)
+                groups = Groups.of(moved[c])
                 result[:, first + c] += _carried(self.left.features, groups)
                 if second_order:
                     excess[:, first + c] = self._second_order(groups)
@@ -116,55 +135,95 @@ class Product(NamedTuple):
             u = multiply_transposed(self.right.features, V, thread_count("estimate_product", None))
             walks = left.again(self.reached, n_columns, self.n_groups)
             gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
-            gathered -= gathered.mean(axis=2, keepdims=True)
+            gathered = _from_mean(gathered, axis=2)
         if right is not None and not shared:
             _, moved = right.again(self.reached, n_columns, self.n_groups).project(NOTHING, V)
         if moved.size:
-            moved -= moved.mean(axis=1, keepdims=True)
+            moved = _from_mean(moved, axis=1)
         return gathered, moved
 
-    def _second_order(self, groups: NDArray[np.float32]) -> NDArray[np.float64] | float:
-        """Return T from the products of dL_g and du_h, h in none of the groups g."""
+    def _second_order(self, groups: Groups) -> NDArray[np.float64] | float:
+        """Return √T from the products of dL_g and du_h, h in none of the groups g."""
         G, few = self.n_groups, min(FEW_GROUPS, self.n_groups // 2)
         if self.left.walked is None or self.right.walked is None or few < 2:
             return 0.0
         walks = self.left.walked.again(self.reached, self.left.features.shape[1], few)
-        squares = walks.square_products(np.ascontiguousarray(groups[:, few:]))
-        return squares / ((few - 1) * (G - few) * G * (G - 1))
+        norms = walks.product_norms(groups.sizes, np.ascontiguousarray(groups.values[:, few:]))
+        return norms / np.sqrt((few - 1) * (G - few) * G * (G - 1))
 
 
-def _carried(features: Features, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+def _from_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Return deviations from the mean over groups, in place; those that are mere rounding are zero."""
+    least = ROUNDING * np.abs(values).max(axis=axis, keepdims=True)
+    values -= values.mean(axis=axis, keepdims=True)
+    values *= np.abs(values).max(axis=axis, keepdims=True) > least
+    return values
+
+
+def _carried(features: Features, groups: Groups) -> NDArray[np.float64]:
     """Return L̄ du_g, (n, n_groups)."""
     return np.sum([_part_carried(part, groups) for part in parts_of(features)], axis=0)
 
 
-def _part_carried(features: Matrix, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+def _part_carried(features: Matrix, groups: Groups) -> NDArray[np.float64]:
     if isinstance(features, FeatureBlocks):
-        return features.carried(groups, _matrix_carried)
-    return _matrix_carried(features, groups)
+        return features.carried(_matrix_carried, *groups)
+    return _matrix_carried(features, *groups)
 
 
-def _matrix_carried(features: scipy.sparse.csr_array, groups: NDArray[np.float32]) -> NDArray[np.float64]:
+def _matrix_carried(
+    features: scipy.sparse.csr_array, sizes: NDArray[np.float64], values: NDArray[np.float32]
+) -> NDArray[np.float64]:
     from walkernel.walks._projections import multiply_groups
 
-    product = np.empty((features.shape[0], groups.shape[1]))
+    product = np.empty((features.shape[0], values.shape[1]))
+    matrix = (features.indptr, features.indices, features.data)
 
     def work(first: int, last: int) -> None:
-        multiply_groups(first, last, features.indptr, features.indices, features.data, groups, product)
+        multiply_groups(first, last, *matrix, sizes, values, product)
 
     over_threads(work, features.indptr, thread_count("estimate_product", None))
     return product
 
 
 def standard_errors(
-    deviations: NDArray[np.float64], excess: NDArray[np.float64] | float = 0.0
+    deviations: NDArray[np.float64], doubled: NDArray[np.float64] | float = 0.0
 ) -> NDArray[np.float64]:
     """Return the jackknife's standard errors from deviations of the groups, along the last axis.
 
-    ``excess`` is T, the part of the variance that the deviations have twice. Where it is more than half of
-    what they have, the two are estimates of the same, and their mean is taken.
+    ``doubled`` is √T, T being the part of the variance that the deviations have twice. Where it is more than
+    half of what they have, the two are estimates of the same, and their mean is taken.
     """
     G = deviations.shape[-1]
-    variances = np.square(deviations).sum(axis=-1) / (G * (G - 1))
-    once = np.where(excess <= variances / 2, variances - excess, (variances / 2 + excess) / 2)
-    return np.asarray(np.sqrt(once))
+    spread = root_sum_of_squares(deviations) / np.sqrt(G * (G - 1))
+    unit = np.maximum(spread, doubled)
+    unit = np.where(unit > 0, unit, 1.0)
+    variance, excess = (spread / unit) ** 2, (doubled / unit) ** 2
+    once = np.where(excess <= variance / 2, variance - excess, (variance / 2 + excess) / 2)
+    return np.asarray(unit * np.sqrt(once))
+
+
+def root_sum_of_squares(values: NDArray[np.float64], axis: int | None = -1) -> NDArray[np.float64]:
+    """Return the Euclidean norm along an axis, or of all values; squares neither overflow nor vanish."""
+    sizes = np.abs(values).max(axis=axis, keepdims=True)
+    unit = np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(np.squeeze(unit, axis) * np.sqrt(np.square(values / unit).sum(axis=axis)))
+
+
+def jackknife_errors(without: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    """Return standard errors from estimates without each of the groups, which are along an axis."""
+    n_groups = without.shape[axis]
+    deviations = without - without.mean(axis=axis, keepdims=True)
+    return np.sqrt((n_groups - 1) / n_groups) * root_sum_of_squares(deviations, axis)
+
+
+def of_size_one(V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return V with columns whose largest entry is in [1, 2), and the powers of two, (c,), that undo it.
+
+    Columns of zeros stay as they are; those with entries that are not finite become zero, their unit NaN.
+    """
+    sizes = np.abs(V).max(axis=0)
+    finite = np.isfinite(sizes)
+    exponents = np.frexp(np.where(finite, sizes, 0.0))[1] - 1
+    scaled = np.ldexp(np.where(finite, V, 0.0), -exponents)
+    return scaled, np.where(finite, np.ldexp(1.0, exponents), np.nan)

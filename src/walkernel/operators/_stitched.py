@@ -31,7 +31,7 @@ from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_r
 from walkernel.operators._error_bars import Origin, enough_groups
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
-from walkernel.operators._products import standard_errors
+from walkernel.operators._products import jackknife_errors, standard_errors
 from walkernel.operators._walk import FeatureOperator
 
 MOST_MEMORY = 2**32
@@ -132,7 +132,7 @@ class StitchedOperator(KernelOperator):
         if self.factors[0].origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
         without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
-        return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+        return jackknife_errors(without, axis=0), len(without)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         """Return the jackknife's standard errors to first order.
@@ -142,7 +142,7 @@ class StitchedOperator(KernelOperator):
         """
         if self.ensembles == "shared":
             without = np.array([K._matmat(V) for K in self.without_groups("estimate_product")])
-            return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+            return jackknife_errors(without, axis=0), len(without)
         total: NDArray[np.float64] | float = 0.0
         for product in self._products:
             image, moved = V, product[-1].deviations(V)[0]

@@ -28,12 +28,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from walkernel._checks import Described, real_number, refuse
 from walkernel.budgeting import MANY_GROUPS, RARELY, Sizes, is_exact, matched_after, walk_variance
 from walkernel.convergence import Modulated, lack_of_variance
-from walkernel.operators._accuracy import accuracy
+from walkernel.operators._accuracy import Accuracy, accuracy
 from walkernel.operators._explain import feature_bytes
 from walkernel.operators._plan import (
     OWNER,
@@ -92,12 +92,32 @@ def meet_tolerance(asked: Asked, tolerance: object, walk: Callable[[Plan], Opera
         found = accuracy(K)
         if found.error <= max(wanted, ROUNDING):
             return K
-        share, least = found.share_for(AIM * wanted), 1 / MOST_GROWTH
-        batch = _batch_for(asked, plan, K, share or least, heads)
+        share, least = _share_for(found, AIM * wanted, asked), 1 / MOST_GROWTH
+        batch = _batch_for(asked, plan, K, share, heads)
         _refuse_excess(asked, wanted, batch.n_steps, K)
         if share < least:
             batch = _batch_for(asked, plan, K, max(least, math.sqrt(share)), heads)
+        if batch.n_walks <= plan.n_walks and batch.sampler.head <= plan.sampler.head:
+            _refuse_to_go_on(asked, f"{found.error:.2g}, which a further batch would not make smaller")
         plan = plan._replace(sampler=batch.sampler, n_walks=batch.n_walks)
+
+
+def _share_for(found: Accuracy, wanted: float, asked: Asked) -> float:
+    """Return the share of a batch's variance that the tolerance allows, or refuse what no walks can meet.
+
+    Where the error drowns the kernel, its norm is taken to be the error.
+    """
+    share = found.share_for(wanted) or found._replace(signal=found.once + found.twice).share_for(wanted)
+    if not (found.is_known and 0 < share < 1):
+        _refuse_to_go_on(asked, f"{found.error:.2g}, from which the walks that are needed cannot be told")
+    return share
+
+
+def _refuse_to_go_on(asked: Asked, received: str) -> NoReturn:
+    """Refuse a tolerance that batch after batch would not come nearer to."""
+    rule = f"None for {asked.kernel}, unless the error of the first walks tells how many are needed"
+    remedy = "Give n_walks or budget in place of a tolerance, or use polynomial_operator."
+    refuse(OWNER, "tolerance", rule, Described(f"an error of {received}"), remedy)
 
 
 def _checked(asked: Asked, tolerance: object) -> float:

@@ -182,15 +182,16 @@ class FeatureOperator(KernelOperator):
         return np.asarray(left * right)
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        deviations, excess = self.deviations(V, second_order=True)
-        return standard_errors(deviations, excess), deviations.shape[-1]
+        deviations, doubled = self.deviations(V, second_order=True)
+        return standard_errors(deviations, doubled), deviations.shape[-1]
 
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and what that has twice.
+        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and √T, what that has twice.
 
-        The latter, if not asked for, is 0: the walks are walked once more for it.
+        The latter, if not asked for, is 0: the walks are walked once more for it. Entries of V should be
+        about one in size.
         """
         turned = self.origin is None  # the transpose of an operator
         origin = self._walked_by()

@@ -17,6 +17,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
+from walkernel.operators import of_size_one
 from walkernel.products import multiply, multiply_transposed
 from walkernel.tasks._observations import Array
 
@@ -223,8 +224,9 @@ class Iterated:
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c), in blocks of columns that fit into memory with Φᵀ of them."""
         size = max(1, MOST_AT_ONCE // self._width)
-        parts = [self._solve(sides[:, i : i + size]) for i in range(0, sides.shape[1], size)]
-        return parts[0] if len(parts) == 1 else np.hstack(parts)
+        scaled, units = of_size_one(sides)
+        parts = [self._solve(scaled[:, i : i + size]) for i in range(0, sides.shape[1], size)]
+        return units * (parts[0] if len(parts) == 1 else np.hstack(parts))
 
     def _solve(self, sides: Array) -> Array:
         goal = self._tol * np.linalg.norm(sides, axis=0)

@@ -131,14 +131,16 @@ def steady_state(
         raise ValueError(f"No steady state: with matrix={G.name!r} solutions grow without bound.")
     if G.graph.directed:
         raise ValueError("No steady state is computed for directed graphs.")
+    unit = unit_of(source, initial)
+    source, initial = source / unit, initial / unit
     null = null_space(G)
     fed = null.T @ source
     rising = np.abs(fed) > ROUNDING * np.linalg.norm(source)
     if rising.any():
         raise ValueError(
             f"No steady state: the source feeds {rising.sum()} of {null.shape[1]} connected parts on "
-            f"balance, and the level there rises for ever (by up to {np.abs(fed).max():.3g} per unit of time "
-            "along the null vector of a part)."
+            f"balance, and the level there rises for ever (by up to {unit * np.abs(fed).max():.3g} per unit "
+            "of time along the null vector of a part)."
         )
     source = source - null @ fed
     matrix = -G.to_scipy()
@@ -147,7 +149,13 @@ def steady_state(
     rest, failed = cg(matrix, source, rtol=1e-10, maxiter=10 * matrix.shape[0], M=scaling)
     if failed:
         raise ValueError("The steady state exists, but conjugate gradients did not reach it.")
-    return np.asarray(rest + null @ (null.T @ (initial - rest)))
+    return np.asarray(unit * (rest + null @ (null.T @ (initial - rest))))
+
+
+def unit_of(*states: NDArray[np.float64]) -> float:
+    """Return the largest power of two that is not larger than the largest value; 1 if all are zero."""
+    largest = max(float(np.abs(state).max()) for state in states)
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
 
 
 def null_space(G: Generator) -> scipy.sparse.csr_array:

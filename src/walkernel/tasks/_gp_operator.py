@@ -6,6 +6,7 @@ on a cluster: systems are solved by conjugate gradients on K @ V, and no feature
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -87,6 +88,8 @@ def gp_posterior(
     targets = real_array(owner, "y", y, ndim=1)
     same_length(owner, targets, observed_at.size)
     observed = Observations.at(observed_at, targets, np.ones((targets.size, 1)), np.zeros(targets.size))
+    unit = math.ldexp(1.0, math.frexp(noise)[1])
+    observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
     prior = OperatorPrior(K, observed.ids, amplitude)
     system = partial(Iterated, owner=owner, tol=tol, max_iter=max_iter)
     posterior = Posterior(observed, cast(Prior, prior), noise, system)  # for its solutions alone
@@ -95,7 +98,8 @@ def gp_posterior(
     for part, shared in prior.shared_with(asked):
         loose, solved = posterior.slack(shared, np.ones((shared.shape[1], 1)))
         variances[part] += (loose * solved.T).sum(axis=1) - posterior.system.explained_diagonal(shared)
-    return GPPrediction(mean, np.sqrt(np.maximum(variances, 0.0)), posterior.system.n_iter)
+    std = unit * np.sqrt(np.maximum(variances, 0.0))
+    return GPPrediction(unit * mean, std, posterior.system.n_iter)
 
 
 class OperatorPrior:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids, tags_of_nodes
+from walkernel.tasks._observations import Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
@@ -125,10 +127,11 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     (True, (60,))
     """
 
-    _posterior: Posterior
+    _posterior: Posterior  # in a unit of y
+    _unit: float
     _kind: WalkKind
     _nodes: KnownNodes
-    _hyper: Hyperparameters
+    _hyper: Hyperparameters  # in the same unit
 
     def __init__(
         self,
@@ -192,10 +195,10 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
-        system = partial(make_system, **options)
-        prior = prior_at(learned.kind, learned.hyper, observed.ids)
-        self._set(learned, Posterior(observed, prior, learned.hyper.noise, system))
-        self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
+        self._parameters, self._nodes = Parameters(learn, learned.hyper), nodes
+        self._system = partial(make_system, **options)
+        self._set(learned)
+        self._condition_on(observed)
         return self
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -215,11 +218,14 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        observed = self._nodes.observations(type(self).__name__, X, y, noise_std)
-        prior = prior_at(self._kind, self._hyper, observed.ids)
-        self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
-        self.mean_coef_ = self._posterior.beta
+        self._condition_on(self._nodes.observations(type(self).__name__, X, y, noise_std))
         return self
+
+    def _condition_on(self, observed: Observations) -> None:
+        """Compute the posterior, in the unit of y in which the noise is about one."""
+        prior = prior_at(self._kind, self._hyper, observed.ids)
+        self._posterior = Posterior(observed.scaled(self._unit), prior, self._hyper.noise, self._system)
+        self.mean_coef_ = self._unit * self._posterior.beta
 
     def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters as given."""
@@ -231,13 +237,13 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         start = Hyperparameters(self.kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(owner, start) if "modulation" in learn else start
 
-    def _set(self, learned: Learned, posterior: Posterior) -> None:
-        """Set the fitted attributes."""
+    def _set(self, learned: Learned) -> None:
+        """Set the fitted attributes that do not depend on the observations any more."""
         hyper, kind = learned.hyper, learned.kind
-        self._posterior, self._kind, self._hyper = posterior, kind, hyper
+        self._unit = math.ldexp(1.0, math.frexp(hyper.noise)[1])
+        self._kind, self._hyper = kind, hyper.scaled(1 / self._unit)
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
         self.amplitude_, self.noise_, self.nugget_ = hyper.amplitude, hyper.noise, hyper.nugget
-        self.mean_coef_ = posterior.beta
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.sampler_, self.n_features_in_ = kind.sampler, 1
@@ -290,18 +296,18 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
         ids = node_ids(owner, self._kind.graph, X)
         walked, columns = self._nodes.walked[ids], self._nodes.columns[ids]
-        extra = self.noise_**2 if include_noise else 0.0
+        extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
             rows = prior_at(self._kind, self._hyper, walked).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
-            return self._posterior.mean(rows, columns), covariance
+            return unit * self._posterior.mean(rows, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
         for part, rows in prior_blocks(self._kind, self._hyper, walked):
             mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
-        return (mean, np.sqrt(variance + extra)) if return_std else mean
+        return (unit * mean, unit * np.sqrt(variance + extra)) if return_std else unit * mean
 
     def sample_y(
         self,
@@ -354,7 +360,9 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
-        return drawn + self.noise_ * rng.standard_normal(drawn.shape) if include_noise else drawn
+        if include_noise:
+            drawn += self._hyper.noise * rng.standard_normal(drawn.shape)
+        return self._unit * drawn
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
         """Return log p(y) of all observations, exactly, at other hyper-parameters if given.
@@ -374,5 +382,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
             rule = f"at most {MOST_FACTORIZED}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
+        hyper = hyper.scaled(1 / self._unit)
         covariance = prior_at(self._kind, hyper, observed.ids).covariance
-        return log_likelihood(observed, covariance, hyper.noise, slopes=False).value
+        value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value
+        return value - (observed.place.size - observed.offset.size) * math.log(self._unit)

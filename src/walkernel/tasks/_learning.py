@@ -33,7 +33,7 @@ from walkernel.tasks._likelihood import (
     likelihood_at,
     log_likelihood,
 )
-from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._observations import EPSILON, Array, Observations
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 
 MOST_LEARNED_FROM = 2000
@@ -58,6 +58,10 @@ MOST_BYTES = 2**32
 MOST_PEAKS = 3
 """Lengths from 1 on at which a free f may begin to be largest."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
+START_RANGE = 1e-6, 1e6
+"""Amplitudes and noises that a search may begin with, relative to the spread of y."""
+FEWEST_LEVELS = 2.0**16
+"""Units of rounding that y must deviate by, lest rounding be part of what is learned."""
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
 
@@ -84,8 +88,13 @@ def learn_hyperparameters(
 
     All sets are of the same nodes. ``kind_for`` gives the walks for a start and what is learned.
     """
-    unit = math.sqrt(np.mean([observed.spread**2 for observed in data]))
-    learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], start.scaled(1 / unit), learn)
+    for observed in data:
+        _warn_of_rounding(owner, observed)
+    spreads = np.array([observed.spread for observed in data])
+    unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
+    begin = start.scaled(1 / unit)
+    near = {name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn}
+    learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], replace(begin, **near), learn)
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if not ends:
@@ -96,6 +105,20 @@ def learn_hyperparameters(
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
+
+
+def _warn_of_rounding(owner: str, observed: Observations) -> None:
+    """Warn if y has lost nearly all digits of its deviations to a constant, or to what covariates explain."""
+    deviation, rounding = observed.deviation, observed.rounding
+    if EPSILON * rounding * FEWEST_LEVELS < deviation < FEWEST_LEVELS * rounding:  # less is a constant
+        used = (
+            "they are taken for rounding" if observed.spread > deviation else "noise below that is rounding"
+        )
+        warnings.warn(
+            f"{owner}: y deviates from the fitted mean function by {deviation:.2g}, and float64 resolves its "
+            f"values to {rounding:.1g} only: {used}. Subtract the common part of y before it is rounded.",
+            stacklevel=4,
+        )
 
 
 def _searched(

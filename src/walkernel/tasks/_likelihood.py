@@ -31,7 +31,7 @@ Weighed = Weighing | Callable[[Lengths], Array]
 FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
-SMALLEST = 1e-100
+SMALLEST = 1e-153
 """Amplitude and noise at least: their squares are numbers."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
@@ -142,9 +142,10 @@ class Parameters(NamedTuple):
             hyper = self.hyperparameters(values)
         except OverflowError:
             hyper = None
-        positive = () if hyper is None else (getattr(hyper, one) for one in self.learn if one in LOGARITHMIC)
-        if hyper is None or min(positive, default=1.0) < SMALLEST:
-            refuse(owner, "theta", "logarithms of numbers between 1e-100 and 1e100", theta)
+        positive = [] if hyper is None else [getattr(hyper, one) for one in self.learn if one in LOGARITHMIC]
+        if hyper is None or not all(SMALLEST <= value <= 1 / SMALLEST for value in positive):
+            rule = f"logarithms of numbers between {SMALLEST:g} and {1 / SMALLEST:g}"
+            refuse(owner, "theta", rule, theta)
         return hyper
 
     def hyperparameters(self, theta: Array) -> Hyperparameters:

@@ -1,10 +1,11 @@
 """What was measured at nodes: y = g(node) + h·β + noise, where nodes may repeat.
 
-What the columns h alone can say of y is taken out beforehand, so that a large offset costs no digits: with a
-flat prior on β it changes nothing but β. Observations of one node are merged without loss: with D the
-variances of the noise, the prior sees one observation P⁻¹Σ y/D of variance 1/P at each node, P = Σ 1/D, and
-what the others say about noise and β is in two constants. So no system is larger than the number of distinct
-nodes, which is at most the number of features: the n×n system is never the larger one of the two.
+What the columns h alone can say of y is taken out beforehand, so that a large offset costs no more digits
+than y has lost to it: with a flat prior on β it changes nothing but β. Observations of one node are merged
+without loss: with D the variances of the noise, the prior sees one observation P⁻¹Σ y/D of variance 1/P at
+each node, P = Σ 1/D, and what the others say about noise and β is in two constants. So no system is larger
+than the number of distinct nodes, which is at most the number of features: the n×n system is never the larger
+one of the two.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel.operators import of_size_one
+
 Array = NDArray[np.float64]
+
+EPSILON = float(np.finfo(np.float64).eps)
+MOST_ROUNDED = 4.0
+"""Units of rounding that may be left of a y that is a combination of the columns."""
 
 
 class Merged(NamedTuple):
@@ -39,15 +46,29 @@ class Observations(NamedTuple):
     def at(cls, ids: NDArray[np.int64], y: Array, columns: Array, variances: Array) -> Observations:
         """Return observations y of nodes that may repeat, without their least-squares fit on the columns."""
         distinct, place = np.unique(ids, return_inverse=True)
-        offset = np.asarray(np.linalg.lstsq(columns, y)[0], dtype=np.float64)
-        return cls(distinct, place, np.column_stack([y - columns @ offset, columns]), variances, offset)
+        offset, rest = np.zeros(columns.shape[1]), y
+        for _ in range(2):  # the second time for what rounding has left
+            fitted = np.asarray(np.linalg.lstsq(columns, rest)[0], dtype=np.float64)
+            offset, rest = offset + fitted, rest - columns @ fitted
+        return cls(distinct, place, np.column_stack([rest, columns]), variances, offset)
+
+    @property
+    def rounding(self) -> float:
+        """Unit of rounding of what the columns say of y."""
+        return EPSILON * float(np.abs(self.sides[:, 1:] @ self.offset).max(initial=0.0))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of what the columns leave of y."""
+        rest = self.sides[:, :1]
+        scaled, unit = of_size_one(rest)
+        return float(unit[0] * np.sqrt(np.mean(scaled**2)))
 
     @property
     def spread(self) -> float:
-        """Standard deviation of what the columns leave of y; the size of y where that is rounding only."""
-        size = float(np.abs(self.sides[:, 1:] @ self.offset).max(initial=0.0))
-        spread = float(np.sqrt(np.mean(self.sides[:, 0] ** 2)))
-        return spread if spread > 1e-9 * size else size or 1.0
+        """The same, or the size of y where only rounding is left."""
+        deviation, rounding = self.deviation, self.rounding
+        return deviation if deviation > MOST_ROUNDED * rounding else rounding / EPSILON or 1.0
 
     def scaled(self, unit: float) -> Observations:
         """Return the same in other units of y."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -32,7 +32,14 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import KernelOperator, polynomial_operator
 from walkernel.planning import checked_sampler
-from walkernel.tasks._generators import GENERATORS, Generator, generator, steady_state, warn_of_growth
+from walkernel.tasks._generators import (
+    GENERATORS,
+    Generator,
+    generator,
+    steady_state,
+    unit_of,
+    warn_of_growth,
+)
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
 from walkernel.walks import SAMPLERS, Sampler
@@ -89,6 +96,18 @@ class _Problem:
     def equation(self) -> tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]]:
         """G, the source if it is constant, and x(0)."""
         return self.G, self.constant, self.initial
+
+    @property
+    def unit(self) -> float:
+        """A power of two of the size of initial values and of the source at the first output time."""
+        return unit_of(self.initial, self.source(float(self.t[0])))
+
+    def divided(self, unit: float) -> _Problem:
+        """Return the equation for x / unit."""
+        constant = None if self.constant is None else self.constant / unit
+        return replace(
+            self, source=lambda time: self.source(time) / unit, constant=constant, initial=self.initial / unit
+        )
 
     def kernel(self, s: float) -> Kernel:
         """Return exp(sG)."""
@@ -206,7 +225,9 @@ def solve_ode(
     one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
     distinct(owner, "nodes", ids, graph.names)
-    problem = _problem(graph, source, t, initial, matrix)
+    given = _problem(graph, source, t, initial, matrix)
+    unit = given.unit
+    problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
     count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MOST_WALKS)
     if sampler is not None:
@@ -231,7 +252,8 @@ def solve_ode(
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
         estimate = solve_by_walks(plan, terms, problem.t.size)
     variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
-    return ODESolution(problem.t, estimate.x, np.sqrt(variance), problem.G.growth, problem.equation)
+    stderr = unit * np.sqrt(variance)
+    return ODESolution(problem.t, unit * estimate.x, stderr, problem.G.growth, given.equation)
 
 
 def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None, matrix: str) -> _Problem:

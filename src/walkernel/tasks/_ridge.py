@@ -108,8 +108,10 @@ class NodeRidge(NodeRegressor):
         features = WALK_CACHE.features(kind, self.kernel, ids[used])
         shape = targets.shape[1:]
         sides = targets.reshape(len(targets), -1)
+        level = np.zeros(sides.shape[1])
         if self.fit_intercept:  # one more right-hand side, for b
-            sides = np.column_stack([sides, np.ones(len(sides))])
+            level = sides.mean(axis=0)  # taken out, so that a large b costs no digits of the rest
+            sides = np.column_stack([sides - level, np.ones(len(sides))])
         system = make_system(
             Prior(features, 1.0),
             alpha / weights[used],
@@ -124,6 +126,7 @@ class NodeRidge(NodeRegressor):
             dual, ones = dual[:, :-1], dual[:, -1:]
             intercept = dual.sum(axis=0) / ones.sum()
             dual = dual - ones * intercept
+            intercept = intercept + level
         coefficients = features.T @ dual
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])

@@ -14,7 +14,7 @@ from walkernel._checks import flag
 from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import Product, Side, enough_groups, standard_errors
+from walkernel.operators import Product, Side, enough_groups, of_size_one, standard_errors
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
@@ -174,11 +174,17 @@ class NodeSmoother(NodeRegressor):
             Side(self._right_side(self.pair_, kind, known), right),
             groups,
         )
-        deviations, excess = (part[where] for part in product.deviations(weights, second_order=True))
+        if total is not None:  # a constant has no error in a mean, and would cost digits of the rest
+            weights = np.column_stack([weights[:, :-1] - self._mean, weights[:, -1:]])
+            values = values - self._mean
+        scaled, units = of_size_one(weights)
+        deviations, doubled = (part[where] for part in product.deviations(scaled, second_order=True))
         if total is None:
-            return standard_errors(deviations[:, :-1], excess[:, :-1])
-        ratios = (deviations[:, :-1] - values[:, :, None] * deviations[:, -1:]) / total[:, :, None]
-        return standard_errors(ratios)
+            return standard_errors(deviations[:, :-1], doubled[:, :-1]) * units[:-1]
+        ratios = (deviations[:, :-1] - (values / units[:-1])[:, :, None] * deviations[:, -1:]) / total[
+            :, :, None
+        ]
+        return standard_errors(ratios) * units[:-1]
 
 
 def _other_side(kind: WalkKind) -> WalkKind:

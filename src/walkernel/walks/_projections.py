@@ -85,18 +85,36 @@ def multiply_groups(
     indptr: Any,
     indices: Any,
     data: NDArray[np.float64],
-    groups: NDArray[np.float32],  # (columns, groups)
+    sizes: NDArray[np.float64],  # (columns,)
+    groups: NDArray[np.float32],  # (columns, groups), within [-1, 1]
     out: NDArray[np.float64],  # (rows, groups), filled
 ) -> None:
-    """Return the product of some rows of a CSR matrix with a dense one of few columns."""
+    """Fill the product of some rows of a CSR matrix with diag(sizes) · groups, a dense matrix of few columns.
+
+    Sums are in single precision and relative to the largest term of their row, whatever the units are.
+    """
     total = np.empty(groups.shape[1], dtype=np.float32)
     for row in range(first, last):
+        begin, end = indptr[row], indptr[row + 1]
+        unit = largest_term(begin, end, indices, data, sizes)
         total[:] = 0.0
-        for q in range(indptr[row], indptr[row + 1]):
-            value, own = np.float32(data[q]), groups[indices[q]]
+        for q in range(begin, end):
+            value, own = np.float32(data[q] * sizes[indices[q]] / unit), groups[indices[q]]
             for g in range(total.size):
                 total[g] += value * own[g]
-        out[row] = total
+        for g in range(total.size):
+            out[row, g] = unit * total[g]
+
+
+@compiled
+def largest_term(
+    begin: int, end: int, nodes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> float:
+    """Return the largest |value| · size of some entries, or one if all are zero."""
+    largest = 0.0
+    for q in range(begin, end):
+        largest = max(largest, abs(values[q]) * sizes[nodes[q]])
+    return largest if largest > 0.0 else 1.0
 
 
 @compiled
@@ -106,15 +124,17 @@ def square_row(
     starts: NDArray[np.int64],
     nodes: Any,
     values: NDArray[np.float64],
-    others: NDArray[np.float32],  # (columns, others)
+    sizes: NDArray[np.float64],  # (columns,)
+    others: NDArray[np.float32],  # (columns, others), within [-1, 1]
     products: NDArray[np.float32],  # (groups, others), filled
 ) -> float:
-    """Return Σ over groups g and others h of (φ_g·d_h − mean over g)² for one row."""
+    """Return the root of Σ over groups g and others h of (φ_g·d_h − mean over g)², d = sizes · others."""
     products[:] = 0.0
+    unit = largest_term(starts[first], starts[first + n_groups], nodes, values, sizes)
     for g in range(n_groups):
         own = products[g]
         for q in range(starts[first + g], starts[first + g + 1]):
-            value, other = np.float32(values[q]), others[nodes[q]]
+            value, other = np.float32(values[q] * sizes[nodes[q]] / unit), others[nodes[q]]
             for h in range(own.size):
                 own[h] += value * other[h]
     total = 0.0
@@ -124,7 +144,7 @@ def square_row(
             mean += products[g, h] / n_groups
         for g in range(n_groups):
             total += (products[g, h] - mean) ** 2
-    return total
+    return unit * np.sqrt(total)
 
 
 @compiled
@@ -133,13 +153,14 @@ def square_rows(
     starts: NDArray[np.int64],
     nodes: Any,
     values: NDArray[np.float64],
+    sizes: NDArray[np.float64],
     others: NDArray[np.float32],
     out: NDArray[np.float64],  # (rows,), filled
 ) -> None:
     """Fill ``square_row`` of some rows."""
     products = np.empty((n_groups, others.shape[1]), dtype=np.float32)
     for row in range(out.size):
-        out[row] = square_row(row * n_groups, n_groups, starts, nodes, values, others, products)
+        out[row] = square_row(row * n_groups, n_groups, starts, nodes, values, sizes, others, products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +203,16 @@ class Projection:
             scattered += own
         return gathered, scattered
 
-    def square_products(self, others: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return Σ over groups g and columns h of others of (φ_ig·d_h − mean over g)², (starts,)."""
+    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the root of Σ over groups g and columns h of d of (φ_ig·d_h − mean over g)², (starts,).
+
+        d = diag(sizes) · others, with entries of ``others`` within [−1, 1].
+        """
         result = np.empty(self.starts.size)
 
         def work(parts: list[slice]) -> NDArray[np.float64]:
             for part, deposits in self._walk(parts):
-                square_rows(self.n_groups, *deposits, others, result[part])
+                square_rows(self.n_groups, *deposits, sizes, others, result[part])
             return result
 
         for _ in self._in_turn(work):

@@ -187,8 +187,12 @@ def _node_words(
 
 def _typical_factor(totals: NDArray[np.float64]) -> float:
     """Return the power of two next to the row total that walks meet on average, Σd² / Σd."""
-    total = totals.sum()
-    return float(2.0 ** np.round(np.log2((totals**2).sum() / total))) if total > 0 else 1.0
+    largest = totals.max(initial=0.0)
+    if largest == 0:
+        return 1.0
+    relative = totals / largest
+    exponent = np.round(np.log2((relative**2).sum() / relative.sum()) + np.log2(largest))
+    return float(2.0**exponent)
 
 
 def _alias_words(law: StepLaw) -> NDArray[np.uint64]:

@@ -58,7 +58,7 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     """No neighbour is better by 1e-3, or the noise is as small as it may be."""
     model = fitted(kernel, learn=learn, amplitude=3.0, normalize=normalize)
     theta = theta_of(model)
-    observed = model._posterior.observed
+    observed = model._posterior.observed.scaled(1 / model._unit)
     value, gradient = likelihood_at(
         theta, model._parameters, features_of(model._kind, observed.ids), [observed]
     )  # fmt: skip
