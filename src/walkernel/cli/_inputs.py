@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Hashable, Iterator
@@ -172,16 +171,16 @@ def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each line of a CSV file that is not blank, and its fields."""
     from walkernel._files import existing_file
-    from walkernel.io._contents import malformed
+    from walkernel.io._contents import malformed, split_lines
 
-    with existing_file(path).open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+    number = 0
+    with existing_file(path).open(encoding="utf-8-sig") as file:
         try:
-            for row in reader:
-                if any(field.strip() for field in row):
-                    yield reader.line_num, [field.strip() for field in row]
-        except (csv.Error, UnicodeDecodeError) as error:
-            malformed(path, "a CSV file in UTF-8", f"an error ({error})", reader.line_num + 1)
+            for number, row in split_lines(path, enumerate(file, start=1), ","):
+                if any(row):
+                    yield number, row
+        except UnicodeDecodeError as error:
+            malformed(path, "a CSV file in UTF-8", f"an error ({error})", number + 1)
 
 
 def _number(text: str) -> float | None:
