@@ -39,7 +39,7 @@ from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
 from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
 from walkernel._exports import networkx_graph, scipy_matrix
 from walkernel._files import goes_to_folder, plain_labels, write_graph
-from walkernel._labels import Labels, fill_objects, find_ids
+from walkernel._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel._stores import Stored, open_store, write_store
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ class Graph:
         nodes, ends, values = read_networkx(owner, G, weight)
         check_not_empty(owner, len(nodes))
         arrays = assemble_edges(owner, ends, values, len(nodes), G.is_directed())
-        plain = all(isinstance(node, int) and node == i for i, node in enumerate(nodes))
+        plain = all(is_integer(node) and node == i for i, node in enumerate(nodes))
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
 
     @classmethod
