@@ -225,9 +225,11 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array, (n,)."""
+    """Return labels as an array, (n,); those of several kinds in a list stay what they are."""
+    values = getattr(y, "to_numpy", lambda: y)()
+    mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:
-        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
+        labels = np.asarray(values, dtype=object if mixed else None)
     except ValueError:
         refuse(owner, "y", "of shape (n,)", y)
     if labels.ndim != 1:
@@ -250,9 +252,14 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
         refuse(owner, "y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
+    texts = np.array([isinstance(value, str) for value in labels.tolist()])
+    if texts.any() and not texts.all():
+        two = " and ".join(shown(labels[int(where)]) for where in (texts.argmax(), texts.argmin()))
+        remedy = "Convert them, for instance with [str(label) for label in y]."
+        refuse(owner, "y", "labels of one kind, all text or all numbers", Described(two), remedy, TypeError)
     try:
         check_classification_targets(labels)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         found = Described(str(error).partition("\n")[0].partition(". ")[0])
         remedy = "For numbers use NodeGPRegressor."
         refuse(owner, "y", "class labels: whole numbers, text or bools", found, remedy)
