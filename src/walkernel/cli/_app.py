@@ -134,8 +134,16 @@ def _interrupt(*_: Any) -> NoReturn:
     raise Interrupted
 
 
+def _print_anything() -> None:
+    """Have letters that a terminal's encoding lacks printed as escapes, whoever prints them."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not where a program has put something else there
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line."""
+    _print_anything()
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is for jobs in the background
             signal.signal(signal.SIGINT, _interrupt)
