@@ -37,6 +37,7 @@ from walkernel._assembly import (
 )
 from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
 from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
+from walkernel._door import door
 from walkernel._exports import networkx_graph, scipy_matrix
 from walkernel._files import goes_to_folder, plain_labels, write_graph
 from walkernel._labels import Labels, fill_objects, find_ids, is_integer
@@ -90,6 +91,7 @@ class Graph:
     # constructors ---------------------------------------------------------------------------------
 
     @classmethod
+    @door
     def from_edges(
         cls,
         edges: object,
@@ -150,6 +152,7 @@ class Graph:
         return cls(arrays, is_directed)
 
     @classmethod
+    @door
     def from_networkx(cls, G: Any, *, weight: str | None = "weight") -> Graph:
         """Build a graph from a NetworkX graph; parallel edges are summed if they have weights.
 
@@ -182,7 +185,7 @@ class Graph:
         owner = "Graph.from_pyg"
         ends, values, size = read_pyg(owner, data)
         check_not_empty(owner, size)
-        arrays = assemble_edges(owner, ends, values, size, directed=True, warn=False)
+        arrays = assemble_edges(owner, ends, values, size, directed=True, warn_of_repeats=False)
         return cls.from_scipy(Graph(arrays, True).to_scipy(), directed=directed)
 
     # what it is -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from walkernel import __version__
+from walkernel._door import door
 
 NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -34,8 +35,9 @@ class Interrupted(BaseException):
 class Commands(TyperGroup):
     """Commands whose failures are one line on stderr and exit code 1; ``--debug`` shows tracebacks."""
 
+    @door
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; warnings of the library become messages."""
+        """Run a command; warnings of the library become messages, each of them once."""
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:

@@ -9,6 +9,7 @@ from typing import IO, Any
 import scipy.io
 
 from walkernel._checks import flag, refuse
+from walkernel._door import door
 from walkernel._files import existing_file, file_path
 from walkernel._stores import MANIFEST
 from walkernel.graph import Graph, open_graph
@@ -36,6 +37,7 @@ def is_readable(name: str) -> bool:
     return name.lower().endswith(tuple(known_suffixes()))
 
 
+@door
 def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
     r"""Read a graph from a file, or open a folder; a file's suffix, in any case, tells its format.
 
@@ -85,6 +87,7 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
     return read_file(path, directed=directed, relabel=relabel).graph
 
 
+@door
 def read_file(
     path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False
 ) -> Contents:

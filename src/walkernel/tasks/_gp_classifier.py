@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import Described, flag, real_number, refuse, shown
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, factorized, make_system
@@ -144,6 +145,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike) -> NodeGPClassifier:
         """Learn the hyper-parameters and condition on the labels.
 
@@ -200,6 +202,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_posteriors")
         return max(posterior.system.n_iter for posterior in self._posteriors)
 
+    @door
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
         check_is_fitted(self, "_posteriors")
@@ -211,6 +214,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
             variance[part] = posterior_variances(self._posteriors, rows, columns)
         return mean, variance
 
+    @door
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class at some nodes, (n, classes), classes as in ``classes_``."""
         return sharpened_softmax(*self.latent(X), self.sharpness_)
@@ -218,6 +222,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return tags_of_nodes(super().__sklearn_tags__())
 
+    @door
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class at some nodes, (n,)."""
         probabilities = self.predict_proba(X)

@@ -20,6 +20,7 @@ from walkernel._checks import (
     thread_count,
     whole_number,
 )
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
@@ -167,6 +168,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
         """Learn the hyper-parameters and condition on the observations.
 
@@ -251,6 +253,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return tags_of_nodes(super().__sklearn_tags__())
 
+    @door
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -303,6 +306,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
         return (mean, np.sqrt(variance + extra)) if return_std else mean
 
+    @door
     def sample_y(
         self,
         X: Any = None,
@@ -356,6 +360,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
                 report(part.stop, ids.size)
         return drawn + self.noise_ * rng.standard_normal(drawn.shape) if include_noise else drawn
 
+    @door
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
         """Return log p(y) of all observations, exactly, at other hyper-parameters if given.
 

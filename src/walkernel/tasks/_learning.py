@@ -9,7 +9,6 @@ returned come from the last sample alone.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -21,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
+from walkernel._door import warn, without_warnings
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, converging
 from walkernel.tasks._covariances import Prior
@@ -89,10 +89,9 @@ def learn_hyperparameters(
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if not ends:
-        warnings.warn(
+        warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
-            "search ends. Either the data do not say how wide the kernel is, or start from there.",
-            stacklevel=3,
+            "search ends. Either the data do not say how wide the kernel is, or start from there."
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
@@ -260,8 +259,7 @@ def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
         return WALK_CACHE.features(kind, weighing, ids) if own is None else own.features(weighing)
 
     def features(weighing: Weighed) -> scipy.sparse.csr_array:
-        with warnings.catch_warnings():  # of widths that are only tried
-            warnings.simplefilter("ignore", InfiniteVarianceWarning)
+        with without_warnings(InfiniteVarianceWarning):  # of widths that are only tried
             if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
                 return weighed(weighing)
             length = int(weighing.argmax())

@@ -33,6 +33,7 @@ from walkernel._checks import (
     shown,
     whole_number,
 )
+from walkernel._door import door
 from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -93,6 +94,7 @@ class TaskFit:
         )
 
 
+@door
 def fit_to_task(
     graph: Graph,
     nodes: Any,
