@@ -62,7 +62,7 @@ def check_ids(
     parameter: str = "edges",
     remedy: str = "Pass relabel=True to treat the integers as labels, or n_nodes= if they are ids.",
 ) -> int:
-    """Return the number of nodes of an edge list of ids, or refuse the ids."""
+    """Return the number of nodes of an edge list of ids, or refuse the ids; warn if none of them is 0."""
     if ends.size and ends.min() < 0:
         refuse(owner, parameter, "ids of at least 0", Described(f"the id {ends.min()}"))
     largest = int(ends.max()) if ends.size else -1
@@ -86,6 +86,12 @@ def check_ids(
                 Described(f"the id {largest} among only {n_distinct} distinct ids"),
                 remedy,
             )
+    if ends.size and (smallest := int(ends.min())) > 0:
+        lonely = "node 0 has" if smallest == 1 else f"the nodes 0 to {smallest - 1} have"
+        warn(
+            f"{owner}: {parameter} begin at the id {smallest}, so that {lonely} no edge: ids count from 0. "
+            f"Subtract {smallest} from them if no such nodes are meant. {remedy}"
+        )
     return largest + 1
 
 

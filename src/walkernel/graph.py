@@ -106,7 +106,8 @@ class Graph:
         Parameters
         ----------
         edges : array of int, (m, 2), or iterable of m pairs of hashables
-            Integers are ids and count from 0; anything else is a label, numbered by first appearance.
+            Integers are ids and count from 0; anything else is a label, numbered by first appearance. If no
+            edge has the id 0, a warning says so: the nodes up to the first id are isolated.
         n_nodes : int, optional
             Number of nodes, to have isolated ones at the end; with ids only.
         weights : array of float, (m,), optional
@@ -171,6 +172,7 @@ class Graph:
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
 
     @classmethod
+    @door
     def from_pyg(cls, data: Any, *, directed: bool | None = None) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data`` object, or anything with an ``edge_index``.
 
