@@ -15,14 +15,14 @@ from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.reduction import anchor_points, johnson_lindenstrauss
-from walkernel.tasks._nodes import node_ids, walk_kind
+from walkernel.tasks._nodes import KernelParameters, node_ids, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 
-class NodeFeatures(TransformerMixin, BaseEstimator):
+class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     """Turn nodes into sparse features Φ with E[ΦΦᵀ] = K off the diagonal: a kernel for any linear model.
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one

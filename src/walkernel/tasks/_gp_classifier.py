@@ -30,7 +30,7 @@ from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, factorized, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
-from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
+from walkernel.tasks._nodes import KernelParameters, node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
@@ -51,7 +51,7 @@ LOG2_DRAWS = 8
 """Points of a Sobol sequence, as a power of two, by which probabilities are averaged."""
 
 
-class NodeGPClassifier(ClassifierMixin, BaseEstimator):
+class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
     Each class has a Gaussian process a²ΦΦᵀ and a constant with a flat prior; the softmax of all is the

@@ -28,7 +28,7 @@ from walkernel.tasks._covariances import MOST_FACTORIZED, make_system
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import check_random_seed, node_ids, tags_of_nodes
+from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, tags_of_nodes
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
@@ -45,7 +45,7 @@ from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import Sampler
 
 
-class NodeGPRegressor(RegressorMixin, BaseEstimator):
+class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
     Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
