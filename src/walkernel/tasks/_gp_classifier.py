@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, flag, real_number, refuse, shown
+from walkernel._checks import Described, flag, one_kind, real_number, refuse, shown
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -257,11 +257,7 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
         refuse(owner, "y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
-    texts = np.array([isinstance(value, str) for value in labels.tolist()])
-    if texts.any() and not texts.all():
-        two = " and ".join(shown(labels[int(where)]) for where in (texts.argmax(), texts.argmin()))
-        remedy = "Convert them, for instance with [str(label) for label in y]."
-        refuse(owner, "y", "labels of one kind, all text or all numbers", Described(two), remedy, TypeError)
+    one_kind(owner, "y", labels.tolist())
     try:
         check_classification_targets(labels)
     except (ValueError, TypeError) as error:
