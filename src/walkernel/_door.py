@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -33,7 +33,7 @@ IN_BETWEEN = frozenset(
 )
 """Packages whose frames lie between the code that warns and the user's: ours, and those that call ours."""
 
-_given: ContextVar[set[Hashable] | None] = ContextVar("walkernel_warnings_given", default=None)
+_given: ContextVar[set[object] | None] = ContextVar("walkernel_warnings_given", default=None)
 """What has been warned of in the public call under way; None if there is none."""
 _kept_back: ContextVar[tuple[type[Warning], ...]] = ContextVar("walkernel_warnings_kept_back", default=())
 
