@@ -13,6 +13,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from commands import succeed
 from walkernel._files import atomic_write, check_writable
 
 SOURCES = Path(wk.__file__).parent
@@ -151,6 +152,30 @@ class TestSpecialFiles:
         with log.open("a") as file:
             subprocess.run([sys.executable, "-c", code, name], stdout=file, check=True, timeout=60)
         assert log.read_text() == "before\nfirst\nsecond\nthird\n"
+
+
+def test_a_graph_in_a_pipe_is_refused(tmp_path):
+    """It would be opened twice, and nobody would write to it a second time."""
+    os.mkfifo(tmp_path / "edges.csv")
+    with pytest.raises(
+        ValueError, match=r"load_graph: path must be a regular file or a folder, got .*a pipe"
+    ):
+        wk.load_graph(tmp_path / "edges.csv")
+
+
+@pytest.mark.parametrize(
+    "command", ["cluster karate -k 2 --out", "regress karate values.csv --model ridge --out"]
+)
+def test_commands_write_to_what_is_no_file(command, tmp_path, monkeypatch, pipe):
+    monkeypatch.chdir(tmp_path)
+    Path("values.csv").write_text("0,1\n33,2\n")
+    Path("nothing").symlink_to(os.devnull)
+    path, received = pipe
+    succeed(*command.split(), "nothing")
+    assert Path("nothing").is_symlink()
+    assert stat.S_ISCHR(Path("nothing").stat().st_mode)
+    succeed(*command.split(), path)
+    assert received().count(b"\n") == 35
 
 
 class TestPermissions:
