@@ -8,7 +8,6 @@ symmetric to the last bit; weights that are all one are not stored.
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, is_hashable, real_array, refuse, whole_number
+from walkernel._door import warn
 from walkernel._labels import Labels, is_integer, number_hashables, number_integers
 
 SPARSE_ID_FACTOR = 100
@@ -66,7 +66,7 @@ def check_ids(
     parameter: str = "edges",
     remedy: str = "Pass relabel=True to treat the integers as labels, or n_nodes= if they are ids.",
 ) -> int:
-    """Return the number of nodes of an edge list of ids, or refuse the ids."""
+    """Return the number of nodes of an edge list of ids, or refuse the ids; warn if none of them is 0."""
     if ends.size and ends.min() < 0:
         refuse(owner, parameter, "ids of at least 0", Described(f"the id {ends.min()}"))
     largest = int(ends.max()) if ends.size else -1
@@ -90,6 +90,12 @@ def check_ids(
                 Described(f"the id {largest} among only {n_distinct} distinct ids"),
                 remedy,
             )
+    if ends.size and (smallest := int(ends.min())) > 0:
+        lonely = "node 0 has" if smallest == 1 else f"the nodes 0 to {smallest - 1} have"
+        warn(
+            f"{owner}: {parameter} begin at the id {smallest}, so that {lonely} no edge: ids count from 0. "
+            f"Subtract {smallest} from them if no such nodes are meant. {remedy}"
+        )
     return largest + 1
 
 
@@ -151,20 +157,19 @@ def assemble_edges(
     weights: NDArray[np.float64] | None,
     n_nodes: int,
     directed: bool,
-    warn: bool = True,
+    warn_of_repeats: bool = True,
 ) -> Arrays:
-    """Coalesce an edge list into CSR arrays; ``warn`` of exact repeats among directed edges."""
+    """Coalesce an edge list into CSR arrays; exact repeats among directed edges are warned of."""
     start, end = ends[:, 0], ends[:, 1]
     if not directed:
         start, end = np.minimum(start, end), np.maximum(start, end)
     values = np.ones(start.size) if weights is None else weights
     matrix = scipy.sparse.coo_array((values, (start, end)), shape=(n_nodes, n_nodes)).tocsr()
     if weights is None:
-        if warn and directed and matrix.nnz < start.size:
-            warnings.warn(
+        if warn_of_repeats and directed and matrix.nnz < start.size:
+            warn(
                 f"{start.size - matrix.nnz} repeated edges were collapsed. "
-                "Pass weights= to have repeats summed.",
-                stacklevel=3,
+                "Pass weights= to have repeats summed."
             )
         matrix.data[:] = 1.0
     if not directed:

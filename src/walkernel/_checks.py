@@ -10,7 +10,7 @@ import math
 import numbers
 import os
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -160,6 +160,15 @@ def distinct(
     if values.size < ids.size:
         twice = Described(f"{shown(names(values[counts > 1])[0])} more than once")
         refuse(owner, parameter, "a list of distinct nodes", twice)
+
+
+def one_kind(owner: str, parameter: str, labels: Sequence[Any]) -> None:
+    """Refuse labels some of which are text and others are not: NumPy would take 1 and "1" for the same."""
+    texts = [isinstance(label, str) for label in labels]
+    if any(texts) and not all(texts):
+        two = Described(" and ".join(shown(labels[texts.index(kind)]) for kind in (True, False)))
+        remedy = f"Convert them, for instance with [str(label) for label in {parameter}]."
+        refuse(owner, parameter, "labels of one kind, all text or all numbers", two, remedy, TypeError)
 
 
 def fits_in_memory(owner: str, shape: tuple[int, ...], remedy: str) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +22,103 @@ if TYPE_CHECKING:
     from walkernel._assembly import Arrays
     from walkernel._labels import Labels
 
+MAX_LINKS = 40
+"""Symbolic links that are followed one after the other, as in the kernel of Linux."""
 GRAPH_FORMAT = "walkernel graph 1"
 RELABEL = "Relabel the nodes first, for instance with their positions or with str."
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a binary file that becomes ``path`` when the block ends, and vanishes if it fails.
+    """Yield a binary file that becomes ``path`` when the block ends, and vanishes if the block fails.
 
-    The temporary file is in the same folder, so that the renaming is one step of the file system; a
-    file that was at ``path`` before stays whole until then.
+    A regular file is replaced in one step: until then, the file that was there before stays whole. Its owner
+    and its permissions are kept. A symbolic link stays, and the file that it points to is replaced. A device,
+    a pipe or an open descriptor (``/dev/stdout``) cannot be replaced: the bytes are collected in a temporary
+    file, in which any format may seek, and are copied there when the block ends.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"Cannot write the file {target}: a folder has that name.")
+    if _is_special(path):
+        with _open_special(path) as special, tempfile.TemporaryFile() as collected:
+            yield cast(IO[bytes], collected)
+            collected.seek(0)
+            shutil.copyfileobj(collected, special)
+        return
+    with replacement(path) as temporary, temporary.open("r+b") as file:
+        yield file
+
+
+@contextmanager
+def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the path of an empty file that takes the place of a regular file when the block ends.
+
+    It is in the same folder, so that the renaming is one step of the file system.
+    """
+    target = Path(os.path.realpath(path))
+    check_writable(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
         with temporary.open("xb") as file:
-            yield file
+            if target.exists() and hasattr(os, "fchown"):
+                before = target.stat()
+                with suppress(PermissionError):  # only root may give a file to somebody else
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        yield temporary
         os.replace(temporary, target)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise the OSError that writing a file would end with, as far as it can be foreseen."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"Cannot write the file {path}: a folder has that name.")
+    if os.path.exists(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"Cannot write the file {path}: it is read-only.")
+        if _is_special(path):
+            return
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(f"Cannot write the file {path}: its symbolic links lead in a circle.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} to.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"Nothing can be written to the folder {target.parent}.")
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Tell whether ``path`` is a device, a pipe or a descriptor, which cannot be replaced."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _open_special(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a device, a pipe or a descriptor for writing, the last where others have written up to now."""
+    descriptor = _descriptor(path)
+    if descriptor is None:
+        return os.fdopen(os.open(path, os.O_WRONLY), "wb")
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    return os.fdopen(os.dup(descriptor), "wb")
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """Return the number of the descriptor of this process that a path such as ``/dev/stdout`` stands for."""
+    place = os.fspath(path)
+    for _ in range(MAX_LINKS):
+        folder, name = os.path.split(place)
+        if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/proc/self/fd"):
+            return int(name)
+        if not os.path.islink(place):
+            return None
+        place = os.path.join(folder, os.readlink(place))
+    return None
 
 
 def unfinished_in(directory: Path, names: str) -> list[Path]:

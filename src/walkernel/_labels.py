@@ -14,14 +14,23 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, is_hashable, refuse, shown
 
+NUMPY_SCALARS = (np.number, np.bool_, np.str_, np.bytes_)
+"""Those that are equal to what ``item`` makes of them, with the same hash."""
+
 
 class Labels:
-    """Distinct hashables in the order of their ids; integers and text may be given, and kept, as an array."""
+    """Distinct hashables in the order of their ids; integers and text may be given, and kept, as an array.
+
+    Scalars of NumPy become the equal ones of Python, so that a graph is the same, and can be saved, whichever
+    of the two its labels came as.
+    """
 
     def __init__(self, values: Sequence[Hashable] | NDArray[np.int64]) -> None:
-        self._given = values
         if isinstance(values, np.ndarray):
             values.flags.writeable = False
+        elif any(isinstance(label, NUMPY_SCALARS) for label in values):
+            values = [label.item() if isinstance(label, NUMPY_SCALARS) else label for label in values]
+        self._given = values
 
     def __len__(self) -> int:
         return len(self._given)

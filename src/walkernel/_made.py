@@ -13,7 +13,6 @@ import hashlib
 import json
 import mmap
 import os
-import secrets
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._files import atomic_write
+from walkernel._files import atomic_write, replacement
 from walkernel._stores import MADE, Entry, digest_of_file, digest_of_json, open_array, sealed
 
 Fill = Callable[[NDArray[Any]], object]
@@ -90,8 +89,7 @@ def verify_made(folder: Path) -> list[str]:
 
 
 def _make_file(folder: Path, name: str, dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
-    part = folder / f".{name}.{secrets.token_hex(6)}.part"
-    try:
+    with replacement(folder / f"{name}.npy") as part:
         array = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=(size,))
         with part.open("r+b") as file:
             _reserve(file, part.stat().st_size)
@@ -100,14 +98,11 @@ def _make_file(folder: Path, name: str, dtype: Any, size: int, fill: Fill) -> ND
         del array  # no page of it is written after its time is recorded
         entry = sealed(part, np.dtype(dtype).str, (size,), digest_of_file(part))
         made = open_array(part, entry)
-        os.replace(part, folder / f"{name}.npy")
-        record: dict[str, Any] = {"array": entry._asdict()}
-        record["digest"] = digest_of_json(record)
-        with atomic_write(folder / f"{name}.json") as file:
-            file.write(json.dumps(record, indent=1).encode())
-        return made
-    finally:
-        part.unlink(missing_ok=True)
+    record: dict[str, Any] = {"array": entry._asdict()}
+    record["digest"] = digest_of_json(record)
+    with atomic_write(folder / f"{name}.json") as file:
+        file.write(json.dumps(record, indent=1).encode())
+    return made
 
 
 def _make_nameless(dtype: Any, size: int, fill: Fill) -> NDArray[Any]:

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,6 +21,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning, refuse
+from walkernel._door import warn
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import Sampler, step_law
@@ -253,7 +253,7 @@ class Root:
 def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:
     """Warn if the walks are too short for the sequence, in theory or in practice."""
     if message := lack_of_variance(modulated, sampler):
-        warnings.warn(message, InfiniteVarianceWarning, stacklevel=4)
+        warn(message, InfiniteVarianceWarning)
 
 
 def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:

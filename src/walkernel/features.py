@@ -23,6 +23,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count, whole_number
+from walkernel._door import door
 from walkernel._files import atomic_write
 from walkernel.convergence import Root, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
@@ -141,6 +142,7 @@ class Walks(Sampling):
             f"seed={self.seed}, stream={self.stream}, matrix={self.matrix!r})"
         )
 
+    @door
     def features(
         self, kernel_or_f: Modulation, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
     ) -> scipy.sparse.csr_array:

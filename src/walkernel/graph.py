@@ -37,9 +37,10 @@ from walkernel._assembly import (
 )
 from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
 from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
+from walkernel._door import door
 from walkernel._exports import networkx_graph, scipy_matrix
 from walkernel._files import goes_to_folder, plain_labels, write_graph
-from walkernel._labels import Labels, fill_objects, find_ids
+from walkernel._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel._stores import Stored, open_store, write_store
 
 T = TypeVar("T")
@@ -90,6 +91,7 @@ class Graph:
     # constructors ---------------------------------------------------------------------------------
 
     @classmethod
+    @door
     def from_edges(
         cls,
         edges: object,
@@ -104,7 +106,8 @@ class Graph:
         Parameters
         ----------
         edges : array of int, (m, 2), or iterable of m pairs of hashables
-            Integers are ids and count from 0; anything else is a label, numbered by first appearance.
+            Integers are ids and count from 0; anything else is a label, numbered by first appearance. If no
+            edge has the id 0, a warning says so: the nodes up to the first id are isolated.
         n_nodes : int, optional
             Number of nodes, to have isolated ones at the end; with ids only.
         weights : array of float, (m,), optional
@@ -150,6 +153,7 @@ class Graph:
         return cls(arrays, is_directed)
 
     @classmethod
+    @door
     def from_networkx(cls, G: Any, *, weight: str | None = "weight") -> Graph:
         """Build a graph from a NetworkX graph; parallel edges are summed if they have weights.
 
@@ -164,10 +168,11 @@ class Graph:
         nodes, ends, values = read_networkx(owner, G, weight)
         check_not_empty(owner, len(nodes))
         arrays = assemble_edges(owner, ends, values, len(nodes), G.is_directed())
-        plain = all(isinstance(node, int) and node == i for i, node in enumerate(nodes))
+        plain = all(is_integer(node) and node == i for i, node in enumerate(nodes))
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
 
     @classmethod
+    @door
     def from_pyg(cls, data: Any, *, directed: bool | None = None) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data`` object, or anything with an ``edge_index``.
 
@@ -182,7 +187,7 @@ class Graph:
         owner = "Graph.from_pyg"
         ends, values, size = read_pyg(owner, data)
         check_not_empty(owner, size)
-        arrays = assemble_edges(owner, ends, values, size, directed=True, warn=False)
+        arrays = assemble_edges(owner, ends, values, size, directed=True, warn_of_repeats=False)
         return cls.from_scipy(Graph(arrays, True).to_scipy(), directed=directed)
 
     # what it is -----------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ Both are functions of the graph and the kernels alone, so that the same question
 from __future__ import annotations
 
 import math
-import warnings
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, InfiniteVarianceWarning, instance, refuse, whole_number
+from walkernel._door import door, warn
 from walkernel.budgeting import head_costs, spend_walks
 from walkernel.convergence import (
     Modulated,
@@ -51,6 +51,7 @@ DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
 """Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
 
 
+@door
 def choose_sampler(graph: Graph, *kernels: Kernel, n_walks: int = 64) -> Sampler:
     """Return a sampler whose walks serve all of some kernels: long enough for the widest.
 
@@ -238,7 +239,7 @@ def checked_sampler(
     """
     modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
     if message := divergence(modulated):
-        warnings.warn(message, InfiniteVarianceWarning, stacklevel=4)
+        warn(message, InfiniteVarianceWarning)
         return sampler or LAST_RESORT
     if pair == "symmetric":
         kernel.modulation(1)
@@ -290,12 +291,11 @@ def _warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> 
     """Warn if so few walks are as long as the kernel is wide that most samples miss it altogether."""
     sizes = modulated.sizes(sampler.transition)
     if sizes[sampler.reach(1 / n_walks) :].sum() > 0.5 * sizes.sum():
-        warnings.warn(
+        warn(
             f"{modulated.name} is wider than the walks of {sampler}: of {n_walks} walks less than one "
             "reaches the lengths that matter, and in most samples estimates and error bars are too small. "
             "Use a narrower kernel, a smaller p_halt, or polynomial_operator.",
             InfiniteVarianceWarning,
-            stacklevel=5,
         )
 
 

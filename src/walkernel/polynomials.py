@@ -6,7 +6,6 @@ Directed M: the Taylor series, cut where a bound on the rest is below the tolera
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
+from walkernel._door import warn
 from walkernel.convergence import adjacency_bound, find_series, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -51,10 +51,9 @@ def suited_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial:
             Described(f"{kernel}, which it changes by {rounding:.1g} of its maximum"), "Use a narrower one.",
         )  # fmt: skip
     if rounding > max(tol, LOUD_ROUNDING):
-        warnings.warn(
+        warn(
             f"{kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of its "
-            f"maximum: that is the error of polynomial_operator here, not tol={tol:g}.",
-            stacklevel=3,
+            f"maximum: that is the error of polynomial_operator here, not tol={tol:g}."
         )
     found = find_polynomial(graph, kernel, tol)
     if found is None:

@@ -20,6 +20,7 @@ from walkernel._checks import (
     thread_count,
     whole_number,
 )
+from walkernel._door import door
 from walkernel._random import check_seed, check_stream
 from walkernel.features import Modulation, Sampling, Walks, modulation_values, to_csr
 from walkernel.graph import Graph
@@ -107,6 +108,7 @@ def sample_walks(
     return Walks(**vars(chosen), deposits=deposits)
 
 
+@door
 def sample_features(
     graph: Graph,
     kernel_or_f: Modulation,

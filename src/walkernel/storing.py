@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from walkernel._block_files import Block, exclusive
 from walkernel._checks import Described, progress_callback, refuse, thread_count, whole_number
+from walkernel._door import door
 from walkernel._feature_files import (
     BLOCK,
     MANIFEST,
@@ -52,6 +53,7 @@ Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[Fe
 """Yields the number of each range of start nodes, in any order, and its features."""
 
 
+@door
 def store_features(
     directory: str | os.PathLike[str],
     graph: Graph,

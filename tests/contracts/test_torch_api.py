@@ -94,7 +94,7 @@ def imports(path):
 
 def test_public_names_of_the_core_only():
     """Modules and names without an underscore; messages, seeds and files are the same in all layers."""
-    allowed = {"walkernel._checks", "walkernel._random", "walkernel._files"}
+    allowed = {"walkernel._checks", "walkernel._door", "walkernel._random", "walkernel._files"}
     for path in pathlib.Path(wt.__file__).parent.glob("*.py"):
         for module, names in imports(path):
             inside = module.startswith("walkernel.torch") or module in allowed

@@ -77,7 +77,9 @@ def test_products_are_within_their_error_bars(graph, kernel, options, seed):
     assert np.isfinite(product.stderr).all()
     if not unreliable:
         error, stated = scale(product.value - exact @ v), scale(product.stderr)
-        assert error <= FACTOR * stated + ROUNDING * scale(exact) * scale(v) or stated > 0.3 * scale(exact @ v)
+        assert error <= FACTOR * stated + ROUNDING * scale(exact) * scale(v) or stated > 0.3 * scale(
+            exact @ v
+        )
 
 
 @given(graphs, kernels(), seeds, st.integers(-190, 190))
@@ -125,7 +127,11 @@ def test_polynomials_keep_their_promise(graph, kernel, tol):
     v = np.random.default_rng(0).standard_normal(graph.n_nodes)
     if not graph.directed:
         largest = np.linalg.norm(exact / np.abs(exact).max(), 2) * np.abs(exact).max()
-        ends = np.abs(np.real(kernel.spectrum(np.array([-1.0, 1.0])))).max() if kernel.matrix != "adjacency" else 0
+        ends = (
+            np.abs(np.real(kernel.spectrum(np.array([-1.0, 1.0])))).max()
+            if kernel.matrix != "adjacency"
+            else 0
+        )
         limit = 2 * stated * max(largest, ends) + ROUNDING * largest
         if kernel.matrix != "adjacency":
             assert scale(P @ v - exact @ v) <= limit * scale(v)

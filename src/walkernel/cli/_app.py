@@ -20,6 +20,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from walkernel import __version__
+from walkernel._door import door
 
 NUMBER = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -34,8 +35,9 @@ class Interrupted(BaseException):
 class Commands(TyperGroup):
     """Commands whose failures are one line on stderr and exit code 1; ``--debug`` shows tracebacks."""
 
+    @door
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; warnings of the library become messages."""
+        """Run a command; warnings of the library become messages, each of them once."""
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
@@ -134,8 +136,16 @@ def _interrupt(*_: Any) -> NoReturn:
     raise Interrupted
 
 
+def _print_anything() -> None:
+    """Have letters that a terminal's encoding lacks printed as escapes, whoever prints them."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not where a program has put something else there
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line."""
+    _print_anything()
     try:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is for jobs in the background
             signal.signal(signal.SIGINT, _interrupt)

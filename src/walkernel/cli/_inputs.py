@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Hashable, Iterator
@@ -15,18 +14,22 @@ if TYPE_CHECKING:
     from walkernel.graph import Graph
 
 
-def _in_a_folder(path: Path | None) -> Path | None:
+def _writable(path: Path | None) -> Path | None:
     """Refuse a file that cannot be written before any work is done for it."""
-    if path is not None and not path.parent.is_dir():
-        raise typer.BadParameter(f"There is no folder {path.parent} to write {path.name} to.")
-    if path is not None and not os.access(path.parent, os.W_OK):
-        raise typer.BadParameter(f"Nothing can be written to the folder {path.parent}.")
+    from walkernel._files import check_writable
+
+    if path is not None:
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise typer.BadParameter(str(error)) from None
     return path
 
 
 def _for_features(path: Path) -> Path:
     """Refuse a path for features before any work is done for it."""
-    _in_a_folder(path)
+    if not path.is_dir():
+        _writable(path)
     if path.is_dir() and path.suffix:
         raise typer.BadParameter(f"{path} is a folder; the name of a folder of features has no suffix.")
     if path.is_dir() and any(path.iterdir()) and not (path / "manifest.json").is_file():
@@ -74,7 +77,7 @@ NodeFile = Annotated[
     typer.Option("--nodes", metavar="FILE", help="A file with one node in each line, or a CSV file of them."),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="FILE", dir_okay=False, callback=_in_a_folder, help="File to write.")
+    Path, typer.Option("--out", metavar="FILE", dir_okay=False, callback=_writable, help="File to write.")
 ]
 FeaturesOut = Annotated[
     Path,
@@ -87,7 +90,7 @@ FeaturesOut = Annotated[
 ]
 OptionalOut = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", dir_okay=False, callback=_in_a_folder, help="CSV file to write."),
+    typer.Option("--out", metavar="FILE", dir_okay=False, callback=_writable, help="CSV file to write."),
 ]
 
 
@@ -168,16 +171,16 @@ def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each line of a CSV file that is not blank, and its fields."""
     from walkernel._files import existing_file
-    from walkernel.io._contents import malformed
+    from walkernel.io._contents import malformed, split_lines
 
-    with existing_file(path).open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+    number = 0
+    with existing_file(path).open(encoding="utf-8-sig") as file:
         try:
-            for row in reader:
-                if any(field.strip() for field in row):
-                    yield reader.line_num, [field.strip() for field in row]
-        except (csv.Error, UnicodeDecodeError) as error:
-            malformed(path, "a CSV file in UTF-8", f"an error ({error})", reader.line_num + 1)
+            for number, row in split_lines(path, enumerate(file, start=1), ","):
+                if any(row):
+                    yield number, row
+        except UnicodeDecodeError as error:
+            malformed(path, "a CSV file in UTF-8", f"an error ({error})", number + 1)
 
 
 def _number(text: str) -> float | None:

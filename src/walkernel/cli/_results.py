@@ -39,8 +39,8 @@ def _shown(cell: object) -> str:
 
 
 def show_json(data: object) -> None:
-    """Print JSON in which numbers that are not finite are null."""
-    print(json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False))
+    """Print JSON in ASCII, which every terminal can show; numbers that are not finite are null."""
+    print(json.dumps(_plain(data), indent=1, ensure_ascii=True, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from distributed import Client
 
 from walkernel._checks import progress_callback
+from walkernel._door import door
 from walkernel._random import check_seed
 from walkernel.distributed._features import brought_here, sample_job
 from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
@@ -18,6 +19,7 @@ from walkernel.operators import KernelOperator, check_wishes, in_directory, real
 from walkernel.walks import Sampler
 
 
+@door
 def estimate_kernel(
     graph: Graph,
     kernel: Kernel,

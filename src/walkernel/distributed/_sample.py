@@ -8,6 +8,7 @@ from typing import Any
 from distributed import Client
 
 from walkernel._checks import progress_callback
+from walkernel._door import door
 from walkernel.distributed._features import ClusterFeatures, brought_here, sample_job
 from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
 from walkernel.features import Modulation
@@ -17,6 +18,7 @@ from walkernel.storing import StoredFeatures, store_job
 from walkernel.walks import Sampler
 
 
+@door
 def sample_features(
     graph: Graph,
     kernel_or_f: Modulation,
@@ -57,6 +59,7 @@ def sample_features(
     return sample_job(job, cluster, checked_block_size(owner, block_size), report)[0].matrix
 
 
+@door
 def store_features(
     directory: str | os.PathLike[str],
     graph: Graph,

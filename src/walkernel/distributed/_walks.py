@@ -10,6 +10,7 @@ import numpy as np
 from distributed import Client, Future
 
 from walkernel._checks import progress_callback
+from walkernel._door import door
 from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
 from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
 from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
@@ -91,6 +92,7 @@ class ClusterWalks:
             f"seed={own.seed}, stream={own.stream}, matrix={own.matrix!r})"
         )
 
+    @door
     def features(self, kernel_or_f: Modulation) -> ClusterFeatures:
         """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
         own = self.sampling

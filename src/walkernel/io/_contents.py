@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import importlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, cast
 
@@ -36,6 +38,32 @@ def bare_suffix(path: Path) -> str:
     """Return the suffix in small letters, without a final ``.gz``."""
     name = path.name.lower()
     return Path(name.removesuffix(".gz")).suffix
+
+
+def split_lines(
+    path: Path, lines: Iterable[tuple[int, str]], delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields, without quotes and surrounding spaces, of each numbered line.
+
+    A line is a record: a quote that is not closed on its line is an error there, and swallows no other line.
+    """
+    number = n_lines = n_records = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal number, n_lines
+        for following, text in chain(lines, [(0, "")]):
+            if n_records < n_lines:
+                malformed(path, "a closing quote on the same line", 'a field that begins with "', number)
+            number, n_lines = following, n_lines + 1
+            yield text
+
+    try:
+        for fields in csv.reader(texts(), delimiter=delimiter, skipinitialspace=True):
+            n_records += 1
+            if number:
+                yield number, [field.strip() for field in fields]
+    except csv.Error as error:
+        malformed(path, "fields of text", str(error), number)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 Columns are separated by commas, tabs, semicolons or spaces, whichever the first line of data has. A
 line that begins with # or % is a comment, and blank lines are skipped. Files are UTF-8, with or
-without a byte-order mark, with any line ends.
+without a byte-order mark, with any line ends. Fields may be in quotes, which end on the same line.
 
 *Header.* The first line is one if it has names where the second has whole numbers, or where the second
 has a weight, or if both names are usual ones such as ``source`` and ``target``.
@@ -17,11 +17,10 @@ file read again line by line, to say where and why.
 from __future__ import annotations
 
 import array
-import csv
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from walkernel._assembly import Arrays, check_ids
 from walkernel._labels import Labels
 from walkernel.graph import Graph
-from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary
+from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary, split_lines
 
 BYTES_AT_ONCE = 2**22
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -119,10 +118,7 @@ def find_layout(path: Path) -> Layout:
         malformed(path, "edges", "no line of data")
     order = ";,\t" if bare_suffix(path) == ".csv" else "\t;,"
     delimiter = next((mark for mark in order if mark in first[0][1]), None)
-    try:
-        rows = [split(text, delimiter) for _, text in first]
-    except csv.Error as error:
-        malformed(path, "fields of text", str(error), first[0][0])
+    rows = [fields for _, fields in _split(path, first, delimiter)]
     header = _is_header(rows)
     if header and len(rows) == 1:
         malformed(path, "edges", "nothing but a header", first[0][0])
@@ -156,11 +152,6 @@ def read_integers(path: Path, layout: Layout) -> Edges | None:
     return None if infinite else edges
 
 
-def split(text: str, delimiter: str | None) -> list[str]:
-    """Return the fields of a line, without quotes and surrounding spaces."""
-    return next(_split_all(iter([text]), delimiter))
-
-
 def explain(path: Path, layout: Layout) -> NoReturn:
     """Raise the error of the first line that is not an edge between two ids."""
     for number, fields in _rows(path, layout):
@@ -190,6 +181,8 @@ def _load(lines: list[str], layout: Layout) -> NDArray[Any]:
     weighted = layout.n_columns == 3
     if all(not line or line.isspace() for line in lines):
         return np.empty(0, dtype=WEIGHTED) if weighted else np.empty((0, 2), dtype=np.int64)
+    if '"' in "".join(lines) and any(line.count('"') % 2 for line in lines):
+        raise ValueError("NumPy's reader would take the next line for the rest of a field")
     return np.loadtxt(
         lines,
         dtype=WEIGHTED if weighted else np.int64,
@@ -247,26 +240,16 @@ def _is_header(rows: list[list[str]]) -> bool:
 
 def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield line numbers and fields of all edges."""
-    number = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal number
-        for number, text in _data_lines(path):
-            if number >= layout.first_line:
-                yield text
-
-    try:
-        for fields in _split_all(texts(), layout.delimiter):
-            yield number, fields
-    except csv.Error as error:
-        malformed(path, "fields of text", str(error), number)
+    lines = ((number, text) for number, text in _data_lines(path) if number >= layout.first_line)
+    return _split(path, lines, layout.delimiter)
 
 
-def _split_all(texts: Iterator[str], delimiter: str | None) -> Iterator[list[str]]:
+def _split(
+    path: Path, lines: Iterable[tuple[int, str]], delimiter: str | None
+) -> Iterator[tuple[int, list[str]]]:
     if delimiter is None:
-        texts = (text.replace("\t", " ") for text in texts)
-    for fields in csv.reader(texts, delimiter=delimiter or " ", skipinitialspace=True):
-        yield [field.strip() for field in fields]
+        lines = ((number, text.replace("\t", " ")) for number, text in lines)
+    return split_lines(path, lines, delimiter or " ")
 
 
 def _data_lines(path: Path) -> Iterator[tuple[int, str]]:

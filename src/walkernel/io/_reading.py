@@ -8,7 +8,8 @@ from typing import IO, Any
 
 import scipy.io
 
-from walkernel._checks import flag, refuse
+from walkernel._checks import Described, flag, refuse
+from walkernel._door import door
 from walkernel._files import existing_file, file_path
 from walkernel._stores import MANIFEST
 from walkernel.graph import Graph, open_graph
@@ -36,6 +37,7 @@ def is_readable(name: str) -> bool:
     return name.lower().endswith(tuple(known_suffixes()))
 
 
+@door
 def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
     r"""Read a graph from a file, or open a folder; a file's suffix, in any case, tells its format.
 
@@ -85,6 +87,7 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
     return read_file(path, directed=directed, relabel=relabel).graph
 
 
+@door
 def read_file(
     path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False
 ) -> Contents:
@@ -99,6 +102,9 @@ def read_file(
         rule = "a folder written by Graph.save, or a file name that ends in one of "
         refuse(owner, "path", rule + " ".join(known_suffixes()), str(file))
     suffix = "" if stored else bare_suffix(existing_file(file))
+    if not (stored or file.is_file()):
+        remedy = "Readers go through a file more than once: copy it to one first."
+        refuse(owner, "path", "a regular file or a folder", Described(f"{file}, a pipe or a device"), remedy)
     if suffix in EDGE_LISTS:
         return read_edge_list(file, bool(directed), relabel)
     if relabel:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import refuse
+from walkernel._checks import real_number, refuse
 from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, Kernel
 from walkernel.kernels._sequences import convolve
 
@@ -102,6 +102,10 @@ class Multiple(ClosedForm):
     kernel: Kernel
     factor: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "factor", real_number("Multiple", "factor", self.factor))
+
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return c^g times the kernel's power."""
         if self.factor <= 0 and exponent != 1.0:
@@ -155,6 +159,10 @@ class Scaled(ClosedForm):
 
     kernel: Kernel
     beta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "beta", real_number("Scaled", "beta", self.beta))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return βᵏ times the kernel's k-th term."""

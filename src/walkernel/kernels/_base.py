@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import MATRICES, instance, one_of, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
+from walkernel.kernels._parameters import Parameters
 
 T = TypeVar("T")
 NO_TERMS = np.empty(0)
@@ -26,7 +27,7 @@ LONGEST_CLOSED, LONGEST_NUMERICAL = 2**20, 2**14
 
 
 @dataclass(frozen=True, repr=False)
-class Kernel(ABC):
+class Kernel(Parameters, ABC):
     """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``."""
 
     __array_ufunc__ = None  # so that array * kernel is refused by the kernel

@@ -74,6 +74,10 @@ class PowerSeries(ClosedForm):
         one_of("PowerSeries.from_function", "matrix", matrix, MATRICES)
         return AnalyticFunction(fn, matrix=matrix)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {"coefficients": self.terms, "matrix": self.matrix}
+
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return the series of the power, by recursion in decimal arithmetic."""
         if exponent == 1.0:
@@ -149,6 +153,10 @@ class SquaredSeries(ClosedForm):
         """Show the first terms."""
         shown = ", ".join([f"{term:.4g}" for term in self.f[:4]] + ["…"] * (len(self.f) > 4))
         return f"SquaredSeries([{shown}]{'' if self.matrix == 'normalized' else f', matrix={self.matrix!r}'})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {"modulation": self.f, "matrix": self.matrix}
 
     @property
     def _root(self) -> PowerSeries:

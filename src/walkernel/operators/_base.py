@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from walkernel._checks import Described, distinct, fits_in_memory, refuse, whole_number
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._explanation import Explanation
@@ -143,6 +144,7 @@ class KernelOperator(LinearOperator):
             )
         return (self._transpose() @ array.T).T
 
+    @door
     def dot(self, x: Any) -> Any:
         """Return K @ x; a number or an operator as SciPy has it."""
         return super().dot(x) if np.isscalar(x) or isinstance(x, LinearOperator) else self @ x
@@ -157,11 +159,13 @@ class KernelOperator(LinearOperator):
         """The nodes of rows and columns, by the addressing rule."""
         return self.graph.names(self.ids)
 
+    @door
     def diagonal(self) -> NDArray[np.float64]:
         """Return the diagonal, shape (n,)."""
         positions = np.arange(self.shape[0])
         return self._entries(positions, positions)
 
+    @door
     def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
         """Return K[rows[k], cols[k]], broadcasting as NumPy indexing does."""
         i, j = self._positions("rows", rows), self._positions("cols", cols)
@@ -176,6 +180,7 @@ class KernelOperator(LinearOperator):
             )
         return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
+    @door
     def estimate(self, rows: Any, cols: Any) -> Estimate:
         """Return K[rows[k], cols[k]] as ``entries`` does, with standard errors.
 
@@ -212,6 +217,7 @@ class KernelOperator(LinearOperator):
         """Return standard errors at flat arrays of positions, and the number of groups behind them."""
         return np.zeros(rows.size), 0
 
+    @door
     def estimate_product(self, v: ArrayLike) -> Estimate:
         """Return K @ v with standard errors, both of the shape of K @ v.
 
@@ -239,6 +245,7 @@ class KernelOperator(LinearOperator):
         errors, n_groups = self._product_errors(columns)
         return Estimate(values, (errors * units).reshape(values.shape), n_groups)
 
+    @door
     def estimate_row_sums(self) -> Estimate:
         """Return the sum of each row, (n,), with standard errors: the product with ones.
 
@@ -258,17 +265,20 @@ class KernelOperator(LinearOperator):
         """
         return np.zeros((self.shape[0], V.shape[1])), 0
 
+    @door
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return the rows of some nodes as a dense array, (len(nodes), n)."""
         positions = self._row_positions("rows", nodes)
         fits_in_memory("rows", (positions.size, self.shape[1]), "Ask for fewer rows at a time.")
         return self._rows(positions)
 
+    @door
     def topk(self, nodes: Any, k: int) -> Neighbors:
         """Return the k most similar nodes of each node, itself excepted, among those of positive value."""
         _, found, values = self._best("topk", nodes, k)
         return Neighbors(self._names(found), values)
 
+    @door
     def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
         """Return what ``topk`` does, with the standard error of each value.
 
@@ -323,6 +333,7 @@ class KernelOperator(LinearOperator):
             candidates = np.flatnonzero(row > 0)
             keep_best(candidates, row[candidates], found[i], values[i])
 
+    @door
     def to_dense(self) -> NDArray[np.float64]:
         """Return the whole matrix, (n, n); refused above 4 GiB."""
         fits_in_memory("to_dense", self.shape, "Use K @ v, K.entries or K.rows(nodes).")

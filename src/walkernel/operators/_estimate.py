@@ -20,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import instance, one_of, progress_callback, refuse, thread_count
+from walkernel._door import door
 from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
@@ -38,6 +39,7 @@ from walkernel.storing import Produce, in_this_process, store_job
 from walkernel.walks import SAMPLERS, Sampler
 
 
+@door
 def estimate_kernel(
     graph: Graph,
     kernel: Kernel,

@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, instance, real_number, refuse
+from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -102,6 +103,7 @@ class PolynomialOperator(KernelOperator):
         return entries_by_rows(self, rows, columns)
 
 
+@door
 def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> KernelOperator:
     """Return K as a deterministic operator: each product costs some tens of products with M.
 

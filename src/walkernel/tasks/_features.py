@@ -11,17 +11,18 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import fits_in_memory, flag, one_of, whole_number
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.reduction import anchor_points, johnson_lindenstrauss
-from walkernel.tasks._nodes import node_ids, walk_kind
+from walkernel.tasks._nodes import KernelParameters, node_ids, walk_kind
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 
-class NodeFeatures(TransformerMixin, BaseEstimator):
+class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     """Turn nodes into sparse features Φ with E[ΦΦᵀ] = K off the diagonal: a kernel for any linear model.
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
@@ -90,6 +91,7 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         self.sparse_output = sparse_output
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
         """Check nodes and parameters and settle sampler and seed; nothing is walked yet.
 
@@ -112,6 +114,14 @@ class NodeFeatures(TransformerMixin, BaseEstimator):
         self._output = (self.n_components, self.reduction, self.sparse_output)
         return self
 
+    @door
+    def fit_transform(
+        self, X: Any, y: Any = None, **fit_params: Any
+    ) -> scipy.sparse.csr_array | NDArray[np.float64]:
+        """Do both, ``fit`` and ``transform``."""
+        return super().fit_transform(X, y, **fit_params)
+
+    @door
     def transform(self, X: Any) -> scipy.sparse.csr_array | NDArray[np.float64]:
         """Return the features of some nodes, in this order.
 

@@ -8,7 +8,6 @@ With M one of the core's matrices, G = ±rate · M + shift · I and
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import gammainc, gammaln, hyp1f1
 
 from walkernel._checks import refuse
+from walkernel._door import warn
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
@@ -111,10 +111,9 @@ def generator(graph: Graph, name: str) -> Generator:
 def warn_of_growth(G: Generator) -> None:
     """Say that solutions grow, and with them the error of every estimate."""
     if G.growth > 0:
-        warnings.warn(
+        warn(
             f"solve_ode: with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
-            "there is no steady state. For diffusion use matrix='laplacian'.",
-            stacklevel=3,
+            "there is no steady state. For diffusion use matrix='laplacian'."
         )
 
 

@@ -23,13 +23,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, flag, real_number, refuse, shown
+from walkernel._checks import Described, flag, one_kind, real_number, refuse, shown
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, factorized, make_system
 from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
-from walkernel.tasks._nodes import node_ids, same_length, tags_of_nodes
+from walkernel.tasks._nodes import KernelParameters, node_ids, same_length, tags_of_nodes
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
@@ -50,7 +51,7 @@ LOG2_DRAWS = 8
 """Points of a Sobol sequence, as a power of two, by which probabilities are averaged."""
 
 
-class NodeGPClassifier(ClassifierMixin, BaseEstimator):
+class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
     Each class has a Gaussian process a²ΦΦᵀ and a constant with a flat prior; the softmax of all is the
@@ -144,6 +145,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike) -> NodeGPClassifier:
         """Learn the hyper-parameters and condition on the labels.
 
@@ -200,6 +202,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_posteriors")
         return max(posterior.system.n_iter for posterior in self._posteriors)
 
+    @door
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
         check_is_fitted(self, "_posteriors")
@@ -211,6 +214,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
             variance[part] = posterior_variances(self._posteriors, rows, columns)
         return mean, variance
 
+    @door
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class at some nodes, (n, classes), classes as in ``classes_``."""
         return sharpened_softmax(*self.latent(X), self.sharpness_)
@@ -218,6 +222,7 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return tags_of_nodes(super().__sklearn_tags__())
 
+    @door
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class at some nodes, (n,)."""
         probabilities = self.predict_proba(X)
@@ -225,9 +230,11 @@ class NodeGPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array, (n,)."""
+    """Return labels as an array, (n,); those of several kinds in a list stay what they are."""
+    values = getattr(y, "to_numpy", lambda: y)()
+    mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:
-        labels = np.asarray(getattr(y, "to_numpy", lambda: y)())
+        labels = np.asarray(values, dtype=object if mixed else None)
     except ValueError:
         refuse(owner, "y", "of shape (n,)", y)
     if labels.ndim != 1:
@@ -250,9 +257,10 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
         refuse(owner, "y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
+    one_kind(owner, "y", labels.tolist())
     try:
         check_classification_targets(labels)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         found = Described(str(error).partition("\n")[0].partition(". ")[0])
         remedy = "For numbers use NodeGPRegressor."
         refuse(owner, "y", "class labels: whole numbers, text or bools", found, remedy)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import instance, real_array, real_number, refuse, whole_number
+from walkernel._door import door
 from walkernel.operators import KernelOperator
 from walkernel.tasks._covariances import MOST_AT_ONCE, Iterated, Multiplier, Prior
 from walkernel.tasks._nodes import same_length
@@ -29,6 +30,7 @@ class GPPrediction(NamedTuple):
     n_iter: int
 
 
+@door
 def gp_posterior(
     K: KernelOperator,
     X: Any,

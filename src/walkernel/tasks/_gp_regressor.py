@@ -21,6 +21,7 @@ from walkernel._checks import (
     thread_count,
     whole_number,
 )
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
@@ -28,7 +29,7 @@ from walkernel.tasks._covariances import MOST_FACTORIZED, make_system
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import check_random_seed, node_ids, tags_of_nodes
+from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, tags_of_nodes
 from walkernel.tasks._observations import Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
@@ -46,7 +47,7 @@ from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import Sampler
 
 
-class NodeGPRegressor(RegressorMixin, BaseEstimator):
+class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
     Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
@@ -170,6 +171,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
         """Learn the hyper-parameters and condition on the observations.
 
@@ -257,6 +259,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return tags_of_nodes(super().__sklearn_tags__())
 
+    @door
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -309,6 +312,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
         return (unit * mean, unit * np.sqrt(variance + extra)) if return_std else unit * mean
 
+    @door
     def sample_y(
         self,
         X: Any = None,
@@ -364,6 +368,7 @@ class NodeGPRegressor(RegressorMixin, BaseEstimator):
             drawn += self._hyper.noise * rng.standard_normal(drawn.shape)
         return self._unit * drawn
 
+    @door
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
         """Return log p(y) of all observations, exactly, at other hyper-parameters if given.
 

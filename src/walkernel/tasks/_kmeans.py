@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.metrics.cluster import pair_confusion_matrix
 from sklearn.utils.validation import check_array, validate_data
 
 from walkernel._checks import Described, is_hashable, refuse, shown, whole_number
+from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.operators import KernelOperator
 from walkernel.tasks._lloyd import Gram, Points, first_labels, lloyd
@@ -80,6 +80,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> KernelKMeans:
         """Cluster the rows of a kernel or of features.
 
@@ -117,11 +118,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             else start.continued(lloyd(points, start.labels, max_iter - len(start.objectives) + 1))
         )
         if not best.converged:
-            warnings.warn(
-                f"{owner}: labels still change after max_iter={max_iter} iterations.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warn(f"{owner}: labels still change after max_iter={max_iter} iterations.", ConvergenceWarning)
         if isinstance(X, KernelOperator):
             self.__dict__.pop("n_features_in_", None)
         else:
@@ -155,10 +152,9 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
 
     def _warn_of_kernel_matrix(self, features: NDArray[np.float64]) -> None:
         if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
-            warnings.warn(
+            warn(
                 "KernelKMeans: a square symmetric array is taken for features, not for a kernel. "
-                "For the exact kernel use polynomial_operator.",
-                stacklevel=4,
+                "For the exact kernel use polynomial_operator."
             )
 
     def __sklearn_tags__(self) -> Any:

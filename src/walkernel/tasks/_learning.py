@@ -9,7 +9,6 @@ returned come from the last sample alone.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -21,6 +20,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
+from walkernel._door import warn, without_warnings
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, converging
 from walkernel.tasks._covariances import Prior
@@ -93,15 +93,16 @@ def learn_hyperparameters(
     spreads = np.array([observed.spread for observed in data])
     unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
     begin = start.scaled(1 / unit)
-    near = {name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn}
+    near: dict[str, Any] = {
+        name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
+    }
     learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], replace(begin, **near), learn)
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if not ends:
-        warnings.warn(
+        warn(
             f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
-            "search ends. Either the data do not say how wide the kernel is, or start from there.",
-            stacklevel=3,
+            "search ends. Either the data do not say how wide the kernel is, or start from there."
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
@@ -114,10 +115,9 @@ def _warn_of_rounding(owner: str, observed: Observations) -> None:
         used = (
             "they are taken for rounding" if observed.spread > deviation else "noise below that is rounding"
         )
-        warnings.warn(
+        warn(
             f"{owner}: y deviates from the fitted mean function by {deviation:.2g}, and float64 resolves its "
-            f"values to {rounding:.1g} only: {used}. Subtract the common part of y before it is rounded.",
-            stacklevel=4,
+            f"values to {rounding:.1g} only: {used}. Subtract the common part of y before it is rounded."
         )
 
 
@@ -283,8 +283,7 @@ def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
         return WALK_CACHE.features(kind, weighing, ids) if own is None else own.features(weighing)
 
     def features(weighing: Weighed) -> scipy.sparse.csr_array:
-        with warnings.catch_warnings():  # of widths that are only tried
-            warnings.simplefilter("ignore", InfiniteVarianceWarning)
+        with without_warnings(InfiniteVarianceWarning):  # of widths that are only tried
             if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
                 return weighed(weighing)
             length = int(weighing.argmax())

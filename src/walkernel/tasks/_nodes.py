@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,27 @@ def tags_of_nodes(tags: Any) -> Any:
     return tags
 
 
-class NodeRegressor(RegressorMixin, BaseEstimator):
+class KernelParameters:
+    """An estimator that may share its kernel with others: ``kernel__sigma=2.0`` gives it another one.
+
+    A grid of scikit-learn may so have ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
+    """
+
+    kernel: Kernel
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as of every estimator; those of the kernel put another one in its place."""
+        of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
+        super().set_params(**params)  # type: ignore[misc]
+        if of_kernel:
+            owner = type(self).__name__
+            instance(owner, "kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
+            new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
+            self.kernel = self.kernel.set_params(**new)
+        return self
+
+
+class NodeRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """A regressor whose X are nodes."""
 
     def __sklearn_tags__(self) -> Any:

@@ -6,7 +6,6 @@ integral is a quadrature; the kernels of all times are re-weightings of the same
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -27,6 +26,7 @@ from walkernel._checks import (
     thread_count,
     whole_number,
 )
+from walkernel._door import door, warn
 from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -138,6 +138,7 @@ class _Problem:
         return terms
 
 
+@door
 def solve_ode(
     graph: Graph,
     source: ArrayLike | Callable[[float], ArrayLike] | None,
@@ -289,10 +290,9 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
     if quadrature == "monte-carlo":
         samples = monte_carlo(float(problem.t[-1]), n_points or DEFAULT_SAMPLES, density, seed)
         if samples.times.min() > problem.t[0]:
-            warnings.warn(
+            warn(
                 f"solve_ode: none of {samples.times.size} random times is before t={problem.t[0]:g}: there "
-                "the source counts as nothing, without an error bar. Use more n_points.",
-                stacklevel=3,
+                "the source counts as nothing, without an error bar. Use more n_points."
             )
         return samples
     if density is not None:

@@ -8,7 +8,6 @@ every time.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
+from walkernel._door import without_warnings
 from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -85,8 +85,7 @@ class WalkPlan(NamedTuple):
             sequences: list[Any] = [term.kernel for term in terms]
             if self.pair == "lazy":
                 sequences = [Coefficients(kernel) for kernel in sequences]
-            with warnings.catch_warnings():  # whether walks are long enough was checked for the last time
-                warnings.simplefilter("ignore", InfiniteVarianceWarning)
+            with without_warnings(InfiniteVarianceWarning):  # they are long enough for the last time
                 features = [walks.features(sequence) for sequence in sequences]
             yield block, features
 

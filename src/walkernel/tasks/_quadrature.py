@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, real_array, refuse
+from walkernel._door import warn
 
 FEWEST_POINTS = 4
 MOST_POINTS = 1024
@@ -55,10 +55,9 @@ def suited_points(source: Source | None, start: float, stop: float, speed: float
             n *= 2
             coarse, (fine, size) = fine, _moments(source, start, stop, speed, 2 * n)
     if change > tol:
-        warnings.warn(
+        warn(
             f"solve_ode: {n} points of quadrature leave an error of {change:.1e} in the integral over the "
-            "source. Give more n_points, or times t in between; solve from jump to jump of a source.",
-            stacklevel=4,
+            "source. Give more n_points, or times t in between; solve from jump to jump of a source."
         )
     return n
 

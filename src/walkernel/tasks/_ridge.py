@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag, real_number, whole_number
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, make_system
@@ -86,6 +87,7 @@ class NodeRidge(NodeRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NodeRidge:
         """Fit coefficients and intercept.
 
@@ -134,6 +136,7 @@ class NodeRidge(NodeRegressor):
         self._kind, self._fitted_kernel = kind, self.kernel
         return self
 
+    @door
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)

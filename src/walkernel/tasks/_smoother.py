@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag
+from walkernel._door import door, warn
 from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -76,6 +76,7 @@ class NodeSmoother(NodeRegressor):
         self.normalize = normalize
         self.random_state = random_state
 
+    @door
     def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
         """Store the known values and walk from their nodes.
 
@@ -112,6 +113,7 @@ class NodeSmoother(NodeRegressor):
             return scipy.sparse.csr_array((np.ones(known.size), known, starts), shape=shape)
         return WALK_CACHE.features(_other_side(kind), self._sequence, known)
 
+    @door
     def predict(
         self, X: Any, return_std: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -149,10 +151,9 @@ class NodeSmoother(NodeRegressor):
         if normalize:
             values = np.where(met, values / np.where(met, total, 1.0), self._mean)
             if not met.all():
-                warnings.warn(
+                warn(
                     f"NodeSmoother: {np.sum(~met)} of {ids.size} nodes have no positive sum of kernel values "
-                    "over the known nodes and get their mean. Use a wider kernel or more walks.",
-                    stacklevel=2,
+                    "over the known nodes and get their mean. Use a wider kernel or more walks."
                 )
         if not return_std:
             return values.reshape(ids.size, *shape)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, instance, refuse, whole_number
+from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.features import modulation_values
 from walkernel.graph import Graph
@@ -54,6 +55,7 @@ def sample_walks(
     return Walker(chosen, checked_device(owner, device), _dtype(owner, dtype)).record()
 
 
+@door
 def sample_features(
     graph: Graph,
     kernel: Kernel,
@@ -105,6 +107,7 @@ def _stacked(parts: list[Tensor]) -> Tensor:
     )
 
 
+@door
 def estimate_kernel(
     graph: Graph,
     kernel: Kernel,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, refuse
+from walkernel._door import door
 from walkernel.features import Modulation, Sampling, Walks, modulation_values
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Deposits, Head
@@ -218,6 +219,7 @@ class DeviceWalks(Sampling):
         settings = {name: getattr(self, name) for name in Sampling.__dataclass_fields__}
         return Walks(**settings, deposits=deposits)
 
+    @door
     def features(self, kernel_or_f: Modulation) -> Tensor:
         """Return the sparse features Φ_f as a CSR tensor, (start nodes, nodes), nodes in ascending order."""
         n_lengths = self.sampler.longest + 1

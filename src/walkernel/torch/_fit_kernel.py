@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, instance, one_of, progress_callback, refuse, whole_number
+from walkernel._door import door
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
 from walkernel.features import Walks
@@ -98,6 +99,7 @@ class KernelFit:
         )
 
 
+@door
 def fit_to_kernel(
     graphs: Graph | Sequence[Graph],
     kernel: Kernel,

@@ -25,6 +25,7 @@ from walkernel._checks import (
     distinct,
     flag,
     instance,
+    one_kind,
     one_of,
     progress_callback,
     real_array,
@@ -33,12 +34,13 @@ from walkernel._checks import (
     shown,
     whole_number,
 )
+from walkernel._door import door
 from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._held_out import CHOOSING, TRAINING, Pairs, check_ensembles
-from walkernel.torch._losses import angular_loss
+from walkernel.torch._losses import NO_ANGLE, angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
 from walkernel.torch._starts import start_decay
 from walkernel.torch._training import SMALL, Loop, Schedule, check_loss, train
@@ -93,6 +95,7 @@ class TaskFit:
         )
 
 
+@door
 def fit_to_task(
     graph: Graph,
     nodes: Any,
@@ -124,8 +127,9 @@ def fit_to_task(
     nodes : list of nodes, (n,)
         Nodes with known values, by the addressing rule.
     y : array, (n,) or (n, k)
-        Their values, or labels (whole numbers or text): one column of zeros and ones for each class is then
-        predicted, and the loss is given numbers of classes.
+        Their values, vectors of k of at least 2 numbers for ``angular_loss``; or labels (whole numbers or
+        text): one column of zeros and ones for each class is then predicted, and the loss is given numbers of
+        classes.
     loss : callable
         Of (prediction (b, k), target (b, k) or (b,)); ``angular_loss``, ``squared_loss``,
         ``cross_entropy_loss`` or any differentiable function.
@@ -196,6 +200,9 @@ def fit_to_task(
         check_ensembles(owner, ensembles, [graph]),
         matrix,
     )
+    if loss is angular_loss and values.spread.shape[1] < 2:
+        rule = "vectors, of shape (n, k) with k of at least 2, for angular_loss"
+        refuse(owner, "y", rule, Described(f"shape {np.shape(y)}"), NO_ANGLE)
     task = _Task(graph, values, start, loss, pairs, settings)
     report = progress_callback(owner, progress) or (lambda done, total: None)
     total = schedule.n_epochs
@@ -312,6 +319,8 @@ def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) ->
     if ids.size < 3:
         refuse(owner, "nodes", "at least 3, to hide one, keep one and judge by one", Described(str(ids.size)))
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
+    if isinstance(y, (list, tuple)):
+        one_kind(owner, "y", y)
     try:
         array = np.asarray(y)
     except ValueError:

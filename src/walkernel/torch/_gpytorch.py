@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import MATRICES, Described, instance, one_of, refuse, whole_number
+from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -90,6 +91,7 @@ class GRFKernel(GPyTorchKernel):
 
     is_stationary = False
 
+    @door
     def __init__(
         self,
         graph: Graph,
@@ -179,6 +181,7 @@ class GRFKernel(GPyTorchKernel):
             self.lengthscale[..., 0, 0], self.graph, self.kernel, length
         )
 
+    @door
     def forward(
         self,
         x1: Tensor,  # (…, n, 1)

@@ -7,16 +7,21 @@ from torch import Tensor
 
 from walkernel._checks import Described, refuse
 
+NO_ANGLE = "Between numbers there is no angle: use squared_loss."
+
 
 def angular_loss(
     prediction: Tensor,  # (b, k)
-    target: Tensor,  # (b, k)
+    target: Tensor,  # (b, k), k of at least 2
 ) -> Tensor:
     """Return the mean of 1 − cos θ, with θ the angle between prediction and target (Sec. 3.5).
 
     A prediction of zero, at a node that no known one is reached from, counts as a right angle.
     """
     _same_shape("angular_loss", prediction, target)
+    if prediction.ndim != 2 or prediction.shape[1] < 2:
+        rule = "vectors, of shape (b, k) with k of at least 2"
+        refuse("angular_loss", "target", rule, Described(f"shape {tuple(target.shape)}"), NO_ANGLE)
     return (1 - torch.nn.functional.cosine_similarity(prediction, target, dim=1)).mean()
 
 

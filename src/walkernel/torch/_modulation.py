@@ -87,9 +87,17 @@ class ModulationBase(nn.Module):
 
         ``notes`` are for readers of the file, for instance what f was learned for; nothing depends on them.
         """
-        text = json.dumps({"format": FORMAT, "notes": dict(notes or {}), **self.settings()}, indent=1)
+        content = {"format": FORMAT, "notes": dict(notes or {}), **self.settings()}
+        text = json.dumps(content, indent=1, default=_python_number)
         with atomic_write(path) as file:
             file.write(text.encode())
+
+
+def _python_number(value: object) -> object:
+    """Return what JSON can hold in place of a number or an array of NumPy."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    refuse("Modulation.save", "notes", "text, numbers, lists and dicts", value, error=TypeError)
 
 
 class Modulation(ModulationBase):

@@ -124,6 +124,7 @@ class IndependentWalks(Sampler):
                 self.p_halt,
                 "Walks of a million steps have no use.",
             )
+        object.__setattr__(self, "p_halt", p)
         one_of("IndependentWalks", "transition", self.transition, TRANSITIONS)
 
     def thresholds(self) -> NDArray[np.uint64]:
@@ -197,9 +198,10 @@ class CoupledWalks(Sampler):
         one_of(owner, "lengths", self.lengths, LENGTHS)
         for name in ("first_step", "later_steps"):
             one_of(owner, name, getattr(self, name), STEPS)
-        if whole_number(owner, "group", self.group, 1) not in GROUPS:
+        object.__setattr__(self, "group", whole_number(owner, "group", self.group, 1))
+        if self.group not in GROUPS:
             refuse(owner, "group", "16, 8, 4, 2 or 1", self.group)
-        whole_number(owner, "head", self.head, 0, LONGEST_HEAD)
+        object.__setattr__(self, "head", whole_number(owner, "head", self.head, 0, LONGEST_HEAD))
 
     def __repr__(self) -> str:
         """Show the mean length instead of the law, and what is not the default."""

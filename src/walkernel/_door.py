@@ -1,0 +1,100 @@
+"""Public calls: a warning comes once in each, and points at the line of the caller.
+
+Every public function and method that may warn is a ``door``. All warnings go through ``warn``; those of work
+that is only tried are kept back by ``without_warnings``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from types import FrameType
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+IN_BETWEEN = frozenset(
+    [
+        "walkernel",
+        "sklearn",
+        "joblib",
+        "scipy",
+        "torch",
+        "gpytorch",
+        "linear_operator",
+        "contextlib",
+        "functools",
+    ]
+)
+"""Packages whose frames lie between the code that warns and the user's: ours, and those that call ours."""
+
+_given: ContextVar[set[object] | None] = ContextVar("walkernel_warnings_given", default=None)
+"""What has been warned of in the public call under way; None if there is none."""
+_kept_back: ContextVar[tuple[type[Warning], ...]] = ContextVar("walkernel_warnings_kept_back", default=())
+
+
+def door(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function a public call; within another one it is a part of that."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _given.get() is not None:
+            return function(*args, **kwargs)
+        token = _given.set(set())
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _given.reset(token)
+
+    return call
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the caller, unless this public call has given the warning already.
+
+    A category of its own says one thing, and comes once, with the first message; plain warnings come once
+    from each line of ours, whatever numbers are in their messages.
+    """
+    frame = sys._getframe(1)
+    subject = category if category is not UserWarning else (frame.f_code.co_filename, frame.f_lineno)
+    given = _given.get()
+    if issubclass(category, _kept_back.get()) or (given is not None and subject in given):
+        return
+    if given is not None:
+        given.add(subject)
+    caller = _first_outside(frame)
+    names = caller.f_globals
+    warnings.warn_explicit(
+        message,
+        category,
+        filename=caller.f_code.co_filename,
+        lineno=caller.f_lineno,
+        module=names.get("__name__"),
+        registry=names.setdefault("__warningregistry__", {}),
+    )
+
+
+@contextmanager
+def without_warnings(category: type[Warning]) -> Iterator[None]:
+    """Keep back the warnings of a category, which do not count as given."""
+    token = _kept_back.set((*_kept_back.get(), category))
+    try:
+        yield
+    finally:
+        _kept_back.reset(token)
+
+
+def _first_outside(frame: FrameType) -> FrameType:
+    """Return the first frame of the user's code; the outermost one if there is none."""
+    while frame.f_back is not None and _package(frame) in IN_BETWEEN:
+        frame = frame.f_back
+    return frame
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
