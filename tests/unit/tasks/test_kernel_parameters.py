@@ -147,9 +147,9 @@ def test_a_grid():
 
 
 def test_a_grid_over_a_part_in_a_pipeline():
-    model = make_pipeline(wk.NodeFeatures(GRAPH, wk.Diffusion(1.0) + wk.Matern(), n_walks=16), Ridge())
+    model = make_pipeline(wk.NodeFeatures(GRAPH, wk.Diffusion(1.0) * wk.Matern(), n_walks=16), Ridge())
     grid = {"nodefeatures__kernel__left__sigma": [0.5, 2.0], "nodefeatures__kernel__right__nu": [1.5]}
     search = GridSearchCV(model, grid, cv=2).fit(NODES, Y)
     best = search.best_params_["nodefeatures__kernel__left__sigma"]
-    assert search.best_estimator_[0].kernel == wk.Diffusion(best) + wk.Matern()
-    assert model[0].kernel == wk.Diffusion(1.0) + wk.Matern()
+    assert search.best_estimator_[0].kernel == wk.Diffusion(best) * wk.Matern()
+    assert model[0].kernel == wk.Diffusion(1.0) * wk.Matern()
