@@ -127,6 +127,19 @@ def check_convergence(graph: Graph, kernel: Kernel) -> None:
     )
 
 
+def largest_norm(graph: Graph, kernel: Kernel) -> float:
+    """Return a bound on the spectral norm of K, and so on its entries; infinity where none is known."""
+    if not graph.directed:
+        radius = spectral_radius(graph, kernel.matrix) or 1.0
+        points = radius * np.cos(np.linspace(0, np.pi, 2001))
+        with np.errstate(all="ignore"):
+            return float(np.abs(np.real(kernel.spectrum(points))).max())
+    if kernel.matrix != "normalized":
+        return math.inf
+    series = find_series(kernel, 1.0, 1.0, UNSERVED)
+    return float(series.sizes.sum() + series.missing)
+
+
 class Modulated(NamedTuple):
     """The sequence f that a pair weights the walks of a kernel with, on a graph, in the directions walked."""
 

@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.operators import _tolerance
-from walkernel.operators._accuracy import Accuracy
+from walkernel.operators._accuracy import Accuracy, _freedom
 from walkernel.operators._error_bars import count_groups
 from walkernel.operators._tolerance import whole_groups
 
@@ -171,13 +171,27 @@ def test_walks_come_in_whole_groups(needed, group):
 
 @pytest.mark.parametrize(("once", "twice"), [(1.0, 0.0), (0.0, 1.0), (0.7, 0.3)])
 def test_the_share_of_the_variance_that_has_an_error(once, twice):
-    found = Accuracy(once, twice, 100.0)
+    found = Accuracy(once, twice, 100.0, 50.0, 16)
     assert found.error == pytest.approx(0.1)
     share = found.share_for(0.02)
-    assert Accuracy(once * share, twice * share**2, 100.0).error == pytest.approx(0.02)
+    assert Accuracy(once * share, twice * share**2, 100.0, 50.0, 16).error == pytest.approx(0.02)
 
 
 def test_errors_at_the_ends():
-    assert Accuracy(0.0, 0.0, 1.0).error == 0
-    assert Accuracy(1.0, 0.0, -1.0).error == np.inf
-    assert Accuracy(1.0, 0.0, -1.0).share_for(0.1) == 0
+    assert Accuracy(0.0, 0.0, 1.0, 1.0, 16).error == pytest.approx(1e-13)
+    assert Accuracy(1.0, 0.0, -1.0, 1.0, 16).error == np.inf
+    assert Accuracy(1.0, 0.0, -1.0, 1.0, 16).share_for(0.1) == 0
+
+
+@pytest.mark.parametrize("freedom", [3, 30])
+def test_the_margin_holds_for_most_samples(freedom):
+    """Errors of ``freedom`` independent parts, estimated from 16 groups: 95 % are within the margin."""
+    rng, groups, repeats = np.random.default_rng(0), 16, 4000
+    parts = rng.standard_normal((repeats, freedom, groups))
+    error = np.linalg.norm(parts.mean(axis=2), axis=1)
+    stated = np.sqrt(parts.var(axis=2, ddof=1).sum(axis=1) / groups)
+    found = np.array([_freedom(part - part.mean(axis=1, keepdims=True)) for part in parts[:200]])
+    assert 0.7 * freedom < np.median(found) < 1.2 * freedom
+    margin = Accuracy(1.0, 0.0, 1.0, freedom, groups).margin
+    assert 0.935 < np.mean(error <= margin * stated) < 0.965  # four standard errors about 0.95
+    assert np.mean(error <= stated) < 0.7  # the twin without a margin

@@ -8,9 +8,10 @@ alone tell little of a wide kernel, nearly all of which lies in one direction. T
     A = Σ_b var(K̂ b),   by the jackknife over groups of walks to first order (``_products``),
     T = Σ_b var(product of the errors of both sides), which A has twice,
 
-and the squared error is A − T, the squared norm of K is ‖K̂ B‖² − (A − T). T depends on the squares of the
-entries of b alone, since walks from different nodes are independent, so that any few columns of signs have
-it. With n times the walks, A − 2T is n times smaller and T n² times.
+and the squared error is A − T, the squared norm of K is ‖K̂ B‖² − (A − T), or n times the square of the
+kernel's largest value if that is less. T depends on the squares of the entries of b alone, since walks from
+different nodes are independent, so that any few columns of signs have it. With n times the walks, A − 2T is
+n times smaller and T n² times.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import fdtri
 
+from walkernel.convergence import largest_norm
 from walkernel.operators._products import of_size_one, root_sum_of_squares
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
+    from walkernel.operators._stitched import StitchedOperator
     from walkernel.operators._walk import FeatureOperator
 
+CONFIDENCE = 0.95
+"""Share of all samples whose error is within the margin."""
+ROUNDING = 1e-13
+"""Relative error of sums of floating-point numbers."""
 ENTRIES, FEWEST_COLUMNS, MOST_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
 ENTRIES_OF_T, FEWEST_OF_T = 2**10, 2
@@ -41,6 +49,9 @@ class Accuracy(NamedTuple):
     """Of what goes with its square, T."""
     signal: float
     """Of K."""
+    freedom: float
+    """Degrees of freedom of the squared error: how many independent errors of the same size it is made of."""
+    n_groups: int
 
     @property
     def error(self) -> float:
@@ -48,7 +59,17 @@ class Accuracy(NamedTuple):
         if not self.is_known:
             return np.nan
         squared = self.once + self.twice
-        return 0.0 if squared == 0 else float(np.sqrt(squared / self.signal)) if self.signal > 0 else np.inf
+        return float(np.hypot(np.sqrt(squared / self.signal), ROUNDING)) if self.signal > 0 else np.inf
+
+    @property
+    def margin(self) -> float:
+        """How many times its estimate the error of a sample is at most, in 95 % of all samples.
+
+        The squared errors of a sample and of its estimate have ``freedom`` and (n_groups − 1) times as many
+        degrees of freedom: the square root of a quantile of the F distribution.
+        """
+        others = max(1, self.n_groups - 1)
+        return float(np.sqrt(fdtri(self.freedom, others * self.freedom, CONFIDENCE)))
 
     @property
     def is_known(self) -> bool:
@@ -65,28 +86,42 @@ class Accuracy(NamedTuple):
         return float(2 * wanted / (self.once + root)) if self.once + root > 0 else 1.0
 
 
-def accuracy(K: KernelOperator) -> Accuracy:
+def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     """Return how far an operator made of walks is from the kernel; its walks are walked again."""
-    from walkernel.operators._walk import FeatureOperator
-
     n = K.shape[0]
     columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, ENTRIES // n))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, columns))
     probes = _probes(K, signs)
-    norm, doubled = float(root_sum_of_squares(K._matmat(probes), None)), 0.0
-    if isinstance(K, FeatureOperator):
-        deviations, _ = K.deviations(probes)
-        groups = deviations.shape[-1]
-        spread = float(root_sum_of_squares(deviations, None) / np.sqrt(groups * (groups - 1)))
-        doubled = _second_order(K, signs)
-    else:  # a product of factors, of which T is not known
-        spread = float(root_sum_of_squares(K._product_errors(probes)[0], None))
+    norm = float(root_sum_of_squares(K._matmat(probes), None))
+    deviations, _ = K.deviations(probes)
+    groups = deviations.shape[-1]
+    spread = float(root_sum_of_squares(deviations, None) / np.sqrt(groups * (groups - 1)))
+    doubled = _second_order(K, signs)
     unit = norm or max(spread, doubled) or 1.0
     signal, variance, twice = (norm / unit) ** 2, (spread / unit) ** 2, (doubled / unit) ** 2
-    if twice > variance / 2:  # then A and 2T are estimates of the same
-        twice = (variance / 2 + twice) / 2
-        return Accuracy(0.0, twice, signal - twice)
-    return Accuracy(variance - 2 * twice, twice, signal - variance + twice)
+    once = variance - 2 * twice
+    if once < 0:  # then A and 2T are estimates of the same
+        once, twice = 0.0, (variance / 2 + twice) / 2
+    largest = n * (largest_norm(K.graph, K.kernel) / unit) ** 2
+    return Accuracy(once, twice, min(signal - once - twice, largest), _freedom(deviations), groups)
+
+
+def _freedom(deviations: NDArray[np.float64]) -> float:
+    """Return (tr C)² / tr C² of the errors' covariance C, from deviations of groups along the last axis.
+
+    Of G groups, tr S² of the sample covariance S is larger than tr C² by about (tr C)² / (G − 1).
+    """
+    groups = deviations.shape[-1]
+    size = np.abs(deviations).max(initial=0.0)
+    if groups < 3 or not 0 < size < np.inf:
+        return 1.0
+    flat = (deviations / size).reshape(-1, groups)
+    products = flat.T @ flat / (groups - 1)
+    trace, squares = np.trace(products), np.square(products).sum()
+    squares -= trace**2 / (groups - 1)
+    squares *= (groups - 1) ** 2 / ((groups - 2) * (groups + 1))
+    most = flat.shape[0]
+    return float(np.clip(trace**2 / squares, 1.0, most)) if squares > 0 else float(most)
 
 
 def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -100,8 +135,10 @@ def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64
     return np.hstack([Q, (rest - Q @ (Q.T @ rest)) / np.sqrt(rest.shape[1])])
 
 
-def _second_order(K: FeatureOperator, signs: NDArray[np.float64]) -> float:
-    """Return √T."""
+def _second_order(K: FeatureOperator | StitchedOperator, signs: NDArray[np.float64]) -> float:
+    """Return √T; 0 for products of factors, of which it is not known."""
+    if K.stitches > 1:
+        return 0.0
     few = np.ascontiguousarray(signs[:, : max(FEWEST_OF_T, ENTRIES_OF_T // K.shape[0])])
     _, doubled = K.deviations(few, second_order=True)
     return float(root_sum_of_squares(doubled, None) / np.sqrt(few.shape[1]))

@@ -89,8 +89,8 @@ def estimate_kernel(
     tolerance : float in (0, 1), optional
         Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm that is to be met, instead of either: of all entries
         of K, or of those between ``nodes``. Walks, from 16 on, are made more until their own spread tells
-        that the error is expected to be no larger; a single sample may be off by some percent more. What
-        would take more than 1e10 steps is refused.
+        that the error is no larger, with a confidence of 95 %. What would take more than 1e10 steps is
+        refused.
     directory : path, optional
         Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
         is repeated with the same arguments, and one that was finished opens what is there. One process

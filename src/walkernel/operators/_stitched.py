@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
 from walkernel.graph import Graph
+from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 from walkernel.operators._error_bars import Origin, enough_groups
 from walkernel.operators._explain import explain_walks
@@ -134,15 +135,27 @@ class StitchedOperator(KernelOperator):
         without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
         return jackknife_errors(without, axis=0), len(without)
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is estimated."""
+        return self.factors[0].kernel
+
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        """Return the jackknife's standard errors to first order.
+        deviations, _ = self.deviations(V)
+        return standard_errors(deviations), deviations.shape[-1]
+
+    def deviations(
+        self, V: NDArray[np.float64], *, second_order: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by how much groups of walks deviate in K V to first order, (n, c, n_groups), and zeros.
 
         Leaving out group g of every factor changes M₁…M_l V by Σ_i M₁…M_{i−1} dM_{i,g} M_{i+1}…M_l V, added
         up from the right. For shared walks, whose F has no such factors, the products are made anew.
         """
         if self.ensembles == "shared":
             without = np.array([K._matmat(V) for K in self.without_groups("estimate_product")])
-            return jackknife_errors(without, axis=0), len(without)
+            moved = (len(without) - 1) * (without - without.mean(axis=0))
+            return np.moveaxis(moved, 0, -1), np.zeros_like(V)
         total: NDArray[np.float64] | float = 0.0
         for product in self._products:
             image, moved = V, product[-1].deviations(V)[0]
@@ -151,8 +164,7 @@ class StitchedOperator(KernelOperator):
                 carried = operator._matmat(moved.reshape(self.shape[0], -1)).reshape(moved.shape)
                 moved = carried + operator.deviations(image)[0]
             total = total + moved / len(self._products)
-        deviations = np.asarray(total)
-        return standard_errors(deviations), deviations.shape[-1]
+        return np.asarray(total), np.zeros_like(V)
 
     def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""

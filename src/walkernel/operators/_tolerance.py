@@ -19,8 +19,9 @@ those of the batch before as long as the sampler stays the same, since walks are
 and n_walks give the same operator without a tolerance. Batches aim at 0.9 of the tolerance, so that the
 estimate of the error, right within a few percent, rarely asks for one more.
 
-What is met is the expected error, as estimated; the error of a single sample varies about it, by about a
-percent for a thousand nodes, a tenth for thirty, and for a block of a few entries as much as these do.
+The error of a single sample varies about its expectation, by about a percent for a thousand nodes, a tenth
+for thirty, and for a block of a few entries as much as these do. The tolerance is met with the margin that
+95 % of all samples stay within.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ def meet_tolerance(asked: Asked, tolerance: object, walk: Callable[[Plan], Opera
     while True:
         K = walk(plan)
         found = accuracy(K)
-        if found.error <= max(wanted, ROUNDING):
+        if found.error * found.margin <= max(wanted, ROUNDING):
             return K
-        share, least = _share_for(found, AIM * wanted, asked), 1 / MOST_GROWTH
+        share, least = _share_for(found, AIM * wanted / found.margin, asked), 1 / MOST_GROWTH
         batch = _batch_for(asked, plan, K, share, heads)
         _refuse_excess(asked, wanted, batch.n_steps, K)
         if share < least:

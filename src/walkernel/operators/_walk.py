@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from walkernel._checks import fits_in_memory, refuse, thread_count
 from walkernel.graph import Graph
+from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
 from walkernel.operators._error_bars import (
     MOST_RELATIVE_ERROR,
@@ -85,6 +86,11 @@ class FeatureOperator(KernelOperator):
     def n_steps(self) -> int:
         """Steps walked for it and for the other factors of its product, edges of exact heads included."""
         return 0 if self.origin is None else self.origin.n_steps
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is estimated."""
+        return self._walked_by().kernel
 
     def explain(self) -> Explanation:
         """Say in words and numbers what was chosen and why, and what it is worth."""
