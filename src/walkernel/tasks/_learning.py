@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -93,7 +93,9 @@ def learn_hyperparameters(
     spreads = np.array([observed.spread for observed in data])
     unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
     begin = start.scaled(1 / unit)
-    near = {name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn}
+    near: dict[str, Any] = {
+        name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
+    }
     learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], replace(begin, **near), learn)
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
