@@ -52,9 +52,9 @@ BOTH = [
     ({"learn": ("amplitude", "amplitude")}, VALUE, "learn must be a tuple; got ('amplitude', 'amplitude')."),
     ({"learn": ("lengthscale",), "kernel": wk.PStepRandomWalk(2)}, VALUE,
      "learn must be without 'lengthscale' for a kernel that has none, got PStep; Use learn=None."),
-    *[({"amplitude": bad}, VALUE, f"amplitude must be a finite number of at least 1e-100, got {bad}.")
+    *[({"amplitude": bad}, VALUE, f"amplitude must be a finite number of at least 1e-153, got {bad}.")
       for bad in (0, -1.0, NAN, INF)],
-    ({"amplitude": "1"}, TYPE, "amplitude must be a finite number of at least 1e-100, got '1'."),
+    ({"amplitude": "1"}, TYPE, "amplitude must be a finite number of at least 1e-153, got '1'."),
     *[({"normalize": bad}, TYPE, f"normalize must be True or False, got {bad!r}.") for bad in (1, None, "a")],
     *[({"solver": bad}, VALUE, f"solver must be one of 'auto', 'cholesky', 'cg', got {bad!r}.")
       for bad in ("lu", None)],
@@ -81,7 +81,7 @@ REGRESSION = [
     *[({"nugget": bad}, VALUE, f"nugget must be a finite number of at least 0, got {bad}.")
       for bad in (-0.1, float("inf"))],
     *[({"twins": bad}, TYPE, f"twins must be True or False, got {bad!r}.") for bad in (1, None, "a")],
-    *[({"noise": bad}, VALUE, f"noise must be a finite number of at least 1e-100, got {bad}.")
+    *[({"noise": bad}, VALUE, f"noise must be a finite number of at least 1e-153, got {bad}.")
       for bad in (0, -1.0, NAN, INF)],
     *[({"learn": learn}, VALUE, f"learn must be without 'lengthscale' and 'amplitude'; f itself; {learn}.")
       for learn in (("modulation", "lengthscale"), ("amplitude", "modulation"))],
@@ -114,7 +114,7 @@ CLASSES = [
       for shape in ((3, 2), (3, 1), ())],
     ({"y": [[1], [1, 2], [3]]}, VALUE, "y must be of shape (n,), got [[1], [1, 2], [3]]."),
     ({"y": scipy.sparse.eye_array(3)}, VALUE, "y must be of shape (n,)"),
-    *[({"concentration": bad}, VALUE, f"concentration must be a finite number of at least 1e-100, got {bad}.")
+    *[({"concentration": bad}, VALUE, f"concentration must be a finite number of at least 1e-153, got {bad}.")
       for bad in (0, -1, NAN)],
     ({"concentration": "few"}, TYPE, "concentration must be a finite number; got 'few'."),
     *[({"learn": (name,)}, VALUE, f"learn must be; 'amplitude', 'modulation', or None; ('{name}',)")

@@ -88,6 +88,8 @@ def make_graph(kind, seed, n):
 
 
 graphs = st.builds(make_graph, st.sampled_from(KINDS), seeds, st.integers(3, 9))
+powers = st.sampled_from((0.5, 1.0, 1.5, 2.0, 3.0))
+lists = st.lists(st.floats(-2, 2), min_size=1, max_size=4)
 matrices = st.sampled_from(("normalized", "normalized", "combinatorial", "adjacency"))
 
 
@@ -97,12 +99,12 @@ def kernels(draw, matrices=matrices):
     matrix, width = draw(matrices), draw(decades)
     made = {
         "diffusion": lambda: wk.Diffusion(width, matrix=matrix),
-        "laplacian": lambda: wk.RegularizedLaplacian(draw(st.sampled_from((0.5, 1, 2, 3))), width, matrix=matrix),
-        "matern": lambda: wk.Matern(draw(st.sampled_from((0.5, 1.5, 2.5))), width, matrix=matrix),
+        "laplacian": lambda: wk.RegularizedLaplacian(draw(powers), width, matrix=matrix),
+        "matern": lambda: wk.Matern(draw(powers), width, matrix=matrix),
         "p-step": lambda: wk.PStepRandomWalk(draw(st.integers(1, 1000)), matrix=matrix),
         "cosine": lambda: wk.InverseCosine(width, matrix=matrix),
-        "list": lambda: wk.PowerSeries(draw(st.lists(st.floats(-2, 2), min_size=1, max_size=4)), matrix=matrix),
-        "sum": lambda: wk.Diffusion(width, matrix=matrix) + wk.RegularizedLaplacian(1, draw(decades), matrix=matrix),
+        "list": lambda: wk.PowerSeries(draw(lists), matrix=matrix),
+        "sum": lambda: wk.Diffusion(width, matrix=matrix) + wk.Matern(1.5, draw(decades), matrix=matrix),
         "multiple": lambda: 10.0 ** draw(st.integers(-80, 80)) * wk.Diffusion(width, matrix=matrix),
     }  # fmt: skip
     return made[draw(st.sampled_from(sorted(made)))]()

@@ -44,8 +44,10 @@ FREQUENCIES = (*range(1, 65), *(2**j for j in range(7, 32)))
 WIDEST_TURN = 4.0
 """Half the phase of a frequency that an arc resolves."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
-TAILS = (np.polynomial.legendre.legvander(NODES, 15) * WEIGHTS[:, None] * (np.arange(16) + 0.5))[:, 14:]
-"""What gives the last two coefficients of Legendre polynomials from values at the nodes, (16, 2)."""
+LEGENDRE = np.polynomial.legendre.legvander(NODES, 15) * WEIGHTS[:, None] * (np.arange(16) + 0.5)
+"""What gives the coefficients of Legendre polynomials from values at the nodes, (16, 16)."""
+FIRST_END, LAST_END = LEGENDRE @ (-1.0) ** np.arange(16), LEGENDRE.sum(axis=1)
+"""What gives the values at the ends of an arc, (16,) each."""
 
 
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
@@ -234,8 +236,8 @@ def _resolve(function: Function, radius: float, *, turns: bool = False) -> Arcs 
     """Halve arcs of a circle until a polynomial of the angle is the function on each; None if that fails.
 
     A pole at a distance d from the circle takes some log 1/d arcs, where evenly spaced points would have to
-    be 1/d. With ``turns`` the phase also turns by less than π/4 from node to node. What may be left is
-    rounding: of the values, and of the points that they are taken at.
+    be 1/d. With ``turns`` the phase also turns by less than π/4 between neighbouring nodes and ends. What may
+    be left is rounding: of the values, and of the points that they are taken at.
     """
     middles = (np.arange(ARCS) + 0.5) * (2 * math.pi / ARCS)
     half, size = math.pi / ARCS, 0.0
@@ -251,12 +253,17 @@ def _resolve(function: Function, radius: float, *, turns: bool = False) -> Arcs 
         if not _usable(values):
             return None
         size = size or float(np.abs(values).mean())
-        slopes = np.abs(np.diff(values, axis=1) / np.diff(points, axis=1)).max(axis=1)
+        with np.errstate(over="ignore"):
+            slopes = np.abs(np.diff(values, axis=1) / np.diff(points, axis=1)).max(axis=1)
+        if not np.isfinite(slopes).all():
+            return None
         errors = RESOLVED * (size + np.abs(values).max(axis=1)) + 8 * EPSILON * radius * slopes
-        rest = np.abs(values @ TAILS).max(axis=1)
+        rest = np.abs(values @ LEGENDRE[:, 14:]).max(axis=1)
         done = rest <= errors
         if turns:
-            done &= np.abs(np.angle(values[:, 1:] * values[:, :-1].conj())).max(axis=1) < math.pi / 4
+            closed = np.column_stack([values @ FIRST_END, values, values @ LAST_END])
+            turned = np.angle(np.exp(1j * np.diff(np.angle(closed), axis=1)))
+            done &= np.abs(turned).max(axis=1) < math.pi / 4
         found.append(
             (middles[done], Arcs(points[done], values[done], np.full(done.sum(), half), slopes[done]))
         )

@@ -34,6 +34,8 @@ CONFIDENCE = 0.95
 """Share of all samples whose error is within the margin."""
 ROUNDING = 1e-13
 """Relative error of sums of floating-point numbers."""
+MOST_TIMES = 1e100
+"""How many times the norm of its estimate a kernel's norm may be, lest its square overflow."""
 ENTRIES, FEWEST_COLUMNS, MOST_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
 ENTRIES_OF_T, FEWEST_OF_T = 2**10, 2
@@ -102,7 +104,7 @@ def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     once = variance - 2 * twice
     if once < 0:  # then A and 2T are estimates of the same
         once, twice = 0.0, (variance / 2 + twice) / 2
-    largest = n * (largest_norm(K.graph, K.kernel) / unit) ** 2
+    largest = n * min(largest_norm(K.graph, K.kernel) / unit, MOST_TIMES) ** 2
     return Accuracy(once, twice, min(signal - once - twice, largest), _freedom(deviations), groups)
 
 

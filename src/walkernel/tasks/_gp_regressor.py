@@ -30,7 +30,6 @@ from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, tags_of_nodes
-from walkernel.tasks._observations import Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
@@ -197,10 +196,15 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
         else:
             learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
-        self._parameters, self._nodes = Parameters(learn, learned.hyper), nodes
-        self._system = partial(make_system, **options)
+        system = partial(make_system, **options)
+        unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
+        hyper = learned.hyper.scaled(1 / unit)
+        prior = prior_at(learned.kind, hyper, observed.ids)
+        posterior = Posterior(observed.scaled(unit), prior, hyper.noise, system)
         self._set(learned)
-        self._condition_on(observed)
+        self._posterior, self._hyper, self._unit = posterior, hyper, unit
+        self.mean_coef_ = unit * posterior.beta
+        self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
         return self
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -220,14 +224,11 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        self._condition_on(self._nodes.observations(type(self).__name__, X, y, noise_std))
-        return self
-
-    def _condition_on(self, observed: Observations) -> None:
-        """Compute the posterior, in the unit of y in which the noise is about one."""
+        observed = self._nodes.observations(type(self).__name__, X, y, noise_std).scaled(self._unit)
         prior = prior_at(self._kind, self._hyper, observed.ids)
-        self._posterior = Posterior(observed.scaled(self._unit), prior, self._hyper.noise, self._system)
+        self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
         self.mean_coef_ = self._unit * self._posterior.beta
+        return self
 
     def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters as given."""
@@ -242,8 +243,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     def _set(self, learned: Learned) -> None:
         """Set the fitted attributes that do not depend on the observations any more."""
         hyper, kind = learned.hyper, learned.kind
-        self._unit = math.ldexp(1.0, math.frexp(hyper.noise)[1])
-        self._kind, self._hyper = kind, hyper.scaled(1 / self._unit)
+        self._kind = kind
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
         self.amplitude_, self.noise_, self.nugget_ = hyper.amplitude, hyper.noise, hyper.nugget
         self.log_marginal_likelihood_value_ = learned.log_likelihood

@@ -97,9 +97,10 @@ def multiply_groups(
     for row in range(first, last):
         begin, end = indptr[row], indptr[row + 1]
         unit = largest_term(begin, end, indices, data, sizes)
+        inverse = 1.0 / unit
         total[:] = 0.0
         for q in range(begin, end):
-            value, own = np.float32(data[q] * sizes[indices[q]] / unit), groups[indices[q]]
+            value, own = np.float32(data[q] * sizes[indices[q]] * inverse), groups[indices[q]]
             for g in range(total.size):
                 total[g] += value * own[g]
         for g in range(total.size):
@@ -110,11 +111,11 @@ def multiply_groups(
 def largest_term(
     begin: int, end: int, nodes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> float:
-    """Return the largest |value| · size of some entries, or one if all are zero."""
+    """Return the largest |value| · size of some entries, or one if all are zero or nearly subnormal."""
     largest = 0.0
     for q in range(begin, end):
         largest = max(largest, abs(values[q]) * sizes[nodes[q]])
-    return largest if largest > 0.0 else 1.0
+    return largest if largest > 1e-300 else 1.0
 
 
 @compiled
@@ -131,10 +132,11 @@ def square_row(
     """Return the root of Σ over groups g and others h of (φ_g·d_h − mean over g)², d = sizes · others."""
     products[:] = 0.0
     unit = largest_term(starts[first], starts[first + n_groups], nodes, values, sizes)
+    inverse = 1.0 / unit
     for g in range(n_groups):
         own = products[g]
         for q in range(starts[first + g], starts[first + g + 1]):
-            value, other = np.float32(values[q] * sizes[nodes[q]] / unit), others[nodes[q]]
+            value, other = np.float32(values[q] * sizes[nodes[q]] * inverse), others[nodes[q]]
             for h in range(own.size):
                 own[h] += value * other[h]
     total = 0.0

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import refuse
+from walkernel._checks import Described, refuse
 from walkernel._chunks import any_entry, row_sums
 from walkernel._exports import inverse_root
 from walkernel._made import made_array
@@ -29,6 +29,8 @@ NO_WORDS.flags.writeable = False  # as all words are: loops are compiled once fo
 ALIAS_FORMAT = "walkernel alias 1"
 DEGREE_BITS = 28
 MOST_WEIGHTED_NODES = 2**31
+LARGEST_MOMENT = 2.0**500
+"""Second moments that may be squared once more."""
 
 
 class WalkTable(NamedTuple):
@@ -95,7 +97,12 @@ class StepLaw(NamedTuple):
         values = np.ones(self.indices.size) if self.values is None else self.values
         weights = np.ones(self.indices.size) if self.weights is None else np.abs(self.weights)
         M = values * np.repeat(self.leave, counts) * self.enter[self.indices]
-        moments = M**2 * np.repeat(self.totals, counts) / weights
+        with np.errstate(over="ignore"):
+            moments = M * (M * np.repeat(self.totals, counts) / weights)
+        if moments.max(initial=0.0) > LARGEST_MOMENT:
+            received = Described(f"entries up to {np.abs(M).max():.2g}")
+            remedy = "Multiply the weights by a number, and scale the kernel by one over it."
+            refuse("walks", "the matrix", "of entries below about 1e75", received, remedy)
         return scipy.sparse.csr_array((moments, self.indices, self.indptr), shape=(self.enter.size,) * 2)
 
 
