@@ -36,6 +36,8 @@ UNSERVED = 1e-6
 """Largest share of Σ |f_k| that may lie beyond the longest walk."""
 ANGLES = 2 * np.pi * np.concatenate([[0.0, 0.5], np.arange(1, 7) * 0.6180339887498949 % 1.0])
 """Where series are compared with the functions they belong to."""
+LARGEST_SUM = 1e250
+"""Sum of sizes above which products with loads may overflow."""
 MOST_ITERATIONS = 300
 
 
@@ -231,7 +233,7 @@ def _find_series(kernel: Kernel, exponent: float, radius: float, rest: float) ->
         )
         sizes = np.abs(terms)
         total = sizes.sum()
-        if not math.isfinite(total):
+        if not total < LARGEST_SUM:
             return Series(terms, math.nan)
         if n >= longest or (total > 0 and sizes[n // 2 :].sum() <= rest * total):
             missing = _missing(scaled, exponent, terms)

@@ -351,7 +351,15 @@ def identity(graph: Graph) -> str:
 
 
 def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
-    """Return rows as a SciPy array without exact zeros; its indices are in the order of first visits."""
+    """Return rows as a SciPy array without exact zeros; its indices are in the order of first visits.
+
+    Rows with numbers that overflowed are refused.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_finite = np.isfinite(rows.data.sum()) or np.isfinite(rows.data).all()
+    if not is_finite:
+        remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
+        refuse("features", "f", "small enough for loads times f to be numbers", Described("overflow"), remedy)
     small = max(rows.data.size, n_columns) <= np.iinfo(np.int32).max
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr  # one index type, or SciPy copies
     shape = (rows.indptr.size - 1, n_columns)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel._checks import Described, refuse
 from walkernel._random import key_words
 from walkernel.walks import _state
 from walkernel.walks._heads import Head, HeadRoom, follow_heads, join_heads, no_heads, offsets
@@ -161,7 +162,11 @@ def sample_rows(
 
     factors = 1.0 / request.survival
     used = min(f.size, factors.size)
-    factors[:used] *= f[:used] / request.n_walks
+    with np.errstate(over="ignore", invalid="ignore"):
+        factors[:used] *= f[:used] / request.n_walks
+    if not np.isfinite(factors[:used]).all():
+        remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
+        refuse("features", "f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
     factors[used:] = 0.0
     types = [request.table.indices.dtype, np.float64]
     deposits = Pool(types)
