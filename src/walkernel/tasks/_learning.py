@@ -62,6 +62,8 @@ SLOPE, STEEP_SLOPE = 0.05, 0.5
 and from which on a warning says so where there is no next one."""
 MOST_BYTES = 2**32
 """Walks of one sample that are kept beyond the limit of the cache."""
+CHEAP_BYTES = 2**30
+"""Walks at most that are drawn for a window before observed nodes are correlated."""
 MOST_PEAKS = 3
 """Lengths from 1 on at which a free f may begin to be largest."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
@@ -225,8 +227,8 @@ class _Search:
 
     @property
     def is_cheap(self) -> bool:
-        """Tell whether the walks from the nodes that are tried fit into the cache."""
-        return self._kind.n_bytes(self._tried[0].ids.size) <= WALK_CACHE.limit
+        """Tell whether the walks from the nodes that are tried are few enough to be drawn on suspicion."""
+        return self._kind.n_bytes(self._tried[0].ids.size) <= CHEAP_BYTES
 
     @cached_property
     def _tried_features_of(self) -> FeaturesOf:
