@@ -15,6 +15,7 @@ from walkernel._checks import Described, InfiniteVarianceWarning, instance, refu
 from walkernel._door import door, warn
 from walkernel.budgeting import head_costs, spend_walks
 from walkernel.convergence import (
+    UNSERVED,
     Modulated,
     check_convergence,
     matched_survival,
@@ -39,7 +40,15 @@ SMALLEST_USEFUL_P_HALT = 0.01
 NARROWER, WIDER = 1 / 8, 1.5
 """Lengthscales around that of a start, as factors, which one walk sample serves where they are learned."""
 CONVERGENCE = 1.05
-"""How many times the spectral radius the radius of convergence of what is tried is at least."""
+"""How many times the spectral radius of an adjacency matrix, which is known by a bound, the radius of
+convergence of a kernel that walks serve is at least."""
+LARGEST_SUM = 1e70
+"""Between this and its inverse, Σ|f| can be squared and scaled without overflow."""
+LONGEST_LEARNED = 2**14
+"""Lengths of the widest kernels among which a lengthscale is learned: longer walks cost too much to try."""
+
+MOST_DOUBLINGS = 64
+"""Doublings and halvings of a lengthscale by which the widest that walks serve is looked for."""
 
 MOST_STITCHES = 16
 POLYNOMIAL_TOLERANCE = 1e-6
@@ -179,24 +188,45 @@ def served_kernels(graph: Graph, kernel: Kernel, learn: tuple[str, ...]) -> tupl
     """Return the kernels that one walk sample must suit: a range of them if the lengthscale varies."""
     if kernel.lengthscale is None or not {"lengthscale", "modulation"} & set(learn):
         return (kernel,)
-    factors = (NARROWER, 1.0, converging(graph, kernel, WIDER))
-    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in factors)
+    wider = max(1.0, min(WIDER, widest_served(graph, kernel) / kernel.lengthscale))
+    return tuple(kernel.with_lengthscale(kernel.lengthscale * factor) for factor in (NARROWER, 1.0, wider))
 
 
-def converging(graph: Graph, kernel: Kernel, factor: float) -> float:
-    """Return a factor of the lengthscale, or one half way to where the kernel's series nearly diverges."""
-    least = CONVERGENCE * spectral_radius(graph, kernel.matrix)
+def widest_served(graph: Graph, kernel: Kernel) -> float:
+    """Return the largest lengthscale of a kernel's family that walks serve where it is learned, to 1 %.
 
-    def converges(factor: float) -> bool:
-        return least < kernel.with_lengthscale(kernel.lengthscale * factor).radius  # type: ignore[operator]
+    The kernel's own lengthscale does not matter. The result is kept with the graph.
+    """
+    family = kernel.with_lengthscale(1.0)
+    return graph.derived(("widest_served", family), lambda: _widest_served(graph, family))
 
-    if converges(factor):
-        return factor
-    low, high = 1.0, factor
-    for _ in range(20):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if converges(middle) else (low, middle)
-    return math.sqrt(low)
+
+def _widest_served(graph: Graph, family: Kernel) -> float:
+    """Return the largest lengthscale of ``widest_served`` by doubling and bisection."""
+    low, high = 0, 0
+    while _is_served(graph, family.with_lengthscale(2.0**high)) and high < MOST_DOUBLINGS:
+        low, high = high, high + 1
+    while not _is_served(graph, family.with_lengthscale(2.0**low)) and low > -MOST_DOUBLINGS:
+        low, high = low - 1, low
+    served, too_wide = 2.0**low, 2.0**high
+    while too_wide > 1.01 * served:
+        middle = math.sqrt(served * too_wide)
+        is_served = _is_served(graph, family.with_lengthscale(middle))
+        served, too_wide = (middle, too_wide) if is_served else (served, middle)
+    return served
+
+
+def _is_served(graph: Graph, kernel: Kernel) -> bool:
+    """Tell whether the series converges on the graph, and f ends within walks that a search can afford."""
+    margin = CONVERGENCE if kernel.matrix == "adjacency" else 1.0
+    modulated = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"])
+    if min(kernel.radius, modulated.radius) <= margin * spectral_radius(graph, kernel.matrix):
+        return False
+    if not modulated.is_served:
+        return False
+    sizes = modulated.sizes("weights")
+    total = sizes.sum()
+    return bool(1 / LARGEST_SUM < total < LARGEST_SUM and sizes[LONGEST_LEARNED:].sum() <= UNSERVED * total)
 
 
 def choose_pair(

@@ -116,6 +116,7 @@ class TestKernel:
         assert [entry["stderr"] for entry in found["entries"]] == estimate.stderr.tolist()
         assert [entry["column"] for entry in found["neighbors"]] == best.nodes.ravel().tolist()
         assert [entry["stderr"] for entry in found["neighbors"]] == best.stderr.ravel().tolist()
+        assert [entry["belongs"] for entry in found["neighbors"]] == best.belongs.ravel().tolist()
         assert found["kernel"] == "Matern(nu=2.5, kappa=2.0)"
 
     def test_a_row_of_a_labelled_graph_as_a_table_without_escape_codes(self, folder):

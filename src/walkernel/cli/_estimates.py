@@ -183,18 +183,21 @@ def _neighbors(K: KernelOperator, nodes: list[Hashable], k: int) -> list[dict[st
     if not nodes:
         return []
     best = K.estimate_topk(nodes, min(k, K.shape[0]))
-    lines = zip(nodes, *(array.tolist() for array in best), strict=True)
+    columns = (array.tolist() for array in (best.nodes, best.values, best.stderr, best.belongs))
+    lines = zip(nodes, *columns, strict=True)
     return [
-        {"row": node, "column": column, "value": value, "stderr": stderr}
+        {"row": node, "column": column, "value": value, "stderr": stderr, "belongs": belongs}
         for node, *line in lines
-        for column, value, stderr in zip(*line, strict=True)
+        for column, value, stderr, belongs in zip(*line, strict=True)
         if value > 0
     ]
 
 
 def _show(records: list[dict[str, Any]]) -> None:
     def remark(record: dict[str, Any]) -> str:
-        return f"few walks; at most {record['upper']:.3g}" if record.get("rare") else ""
+        if record.get("rare"):
+            return f"few walks; at most {record['upper']:.3g}"
+        return "" if record.get("belongs", True) else "perhaps others are nearer"
 
     show_table(
         ["node", "node", "value", "standard error", ""],

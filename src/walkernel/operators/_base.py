@@ -6,15 +6,19 @@ transpose, rows, and entries. Everything a user calls is derived from these.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
+from scipy.special import ndtri
 
-from walkernel._checks import Described, distinct, fits_in_memory, refuse, whole_number
-from walkernel._door import door
+from walkernel._checks import Described, distinct, fits_in_memory, refuse, shown, whole_number
+from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._explanation import Explanation
@@ -26,22 +30,52 @@ NEIGHBORS_AT_ONCE = 2**9
 """Nodes whose neighbours' walks are in memory at a time."""
 
 
+CERTIFIED_LEVEL = 0.05
+"""Probability, about, that a certified row has a wrong neighbour."""
+RUNNERS_UP = 20
+"""Nodes left out, at least, whose error bars are compared with those of the neighbours."""
+HUBS_CHECKED = 16
+"""Nodes of most edges at which ``topk`` looks whether walks lead to their neighbours."""
+TIE = 1e-12
+"""Relative difference of two values below which it is rounding."""
+
+
 class Neighbors(NamedTuple):
     """The most similar nodes of each node, best first, and their kernel values; both (n, k).
 
-    Where fewer than k nodes have a positive value, the rest is -1 (None for labels) with value 0.
+    Where fewer than k nodes of positive value were found, the remaining values are NaN and the remaining
+    nodes are ``graph.n_nodes``, which is no node and raises IndexError as an index, as in
+    ``scipy.spatial.KDTree.query``; in a graph with labels they are None.
     """
 
     nodes: NDArray[Any]
     values: NDArray[np.float64]
 
 
-class EstimatedNeighbors(NamedTuple):
-    """The same with standard errors of the values, (n, k); 0 where there is no neighbour."""
+@dataclass(frozen=True, eq=False)
+class EstimatedNeighbors:
+    """The most similar nodes and how sure they are; unpacks as ``nodes, values, stderr, certified``.
+
+    Attributes
+    ----------
+    nodes, values : ndarray, (n, k)
+        As in ``Neighbors``.
+    stderr : ndarray of float64, (n, k)
+        Standard errors of the values; NaN where there is no neighbour.
+    certified : ndarray of bool, (n,)
+        Whether the k nodes are the k most similar ones, at a level of 95 % for the whole row.
+    belongs : ndarray of bool, (n, k)
+        The same for each neighbour: whether it is one of the k most similar nodes.
+    """
 
     nodes: NDArray[Any]
     values: NDArray[np.float64]
     stderr: NDArray[np.float64]
+    certified: NDArray[np.bool_]
+    belongs: NDArray[np.bool_]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return iter((self.nodes, self.values, self.stderr, self.certified))
 
 
 class KernelOperator(LinearOperator):
@@ -55,6 +89,9 @@ class KernelOperator(LinearOperator):
     nodes : ndarray
         The nodes that rows and columns stand for.
     """
+
+    _is_exact = False
+    """Whether nothing is random."""
 
     def __init__(self, graph: Graph, ids: NDArray[np.int64]) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, ids.size))
@@ -274,54 +311,143 @@ class KernelOperator(LinearOperator):
 
     @door
     def topk(self, nodes: Any, k: int) -> Neighbors:
-        """Return the k most similar nodes of each node, itself excepted, among those of positive value."""
-        _, found, values = self._best("topk", nodes, k)
+        """Return the k most similar nodes of each node, itself excepted, among those of positive value.
+
+        Of walks, these are the largest of many estimates: ``estimate_topk`` tells which of them are
+        certain. A warning says where walks found fewer than k nodes, and where hardly a walk leads from one
+        of the 16 nodes of the most edges to the last of its neighbours.
+        """
+        positions, found, values = self._best("topk", nodes, k)
+        if not self._is_exact:
+            self._warn_of_few_walks(positions, found, values)
         return Neighbors(self._names(found), values)
+
+    def _warn_of_few_walks(
+        self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        """Warn where walks found too few neighbours, or the last one by few walks, at nodes of most edges."""
+        k, last = found.shape[1], found[:, -1]
+        complete = np.flatnonzero(last >= 0)
+        edges = np.diff(self.graph.indptr)[self.ids[positions[complete]]]
+        hubs = complete[np.argsort(-edges, kind="stable")[:HUBS_CHECKED]]
+        few = hubs[self._are_rare(positions[hubs], last[hubs], values[hubs, -1])]
+        missing = np.flatnonzero(last < 0)
+        for rows, trouble in (
+            (missing, f"the walks found fewer than {k} similar nodes, and the remaining values are NaN, for"),
+            (few, f"hardly a walk leads to the last of the {k} nodes found, and others may be nearer, for"),
+        ):
+            if rows.size:
+                node = shown(self.graph.names(self.ids[positions[rows[:1]]])[0])
+                others = f" and {rows.size - 1} other nodes" if rows.size > 1 else ""
+                remedy = "Use more walks, or estimate_topk, which tells which of them are certain."
+                warn(f"topk: {trouble} node {node}{others}. {remedy}")
+
+    def _are_rare(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Tell of entries whether hardly a walk contributes to them, where that can be told."""
+        return np.zeros(rows.size, dtype=bool)
 
     @door
     def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
-        """Return what ``topk`` does, with the standard error of each value.
+        """Return what ``topk`` does, with standard errors, and whether the choice is certain.
 
-        The standard errors are those that ``estimate`` gives for the same entries, and do not tell of the
-        choice: the largest of many estimates are too large on average, and a neighbour that few walks lead
-        to may be there by chance. The same entries of an operator with another seed are free of that.
+        The standard errors are those that ``estimate`` gives for the same entries. The largest of many
+        estimates are too large on average, and walks may have missed a node altogether, so ``certified``
+        compares intervals that hold for all nodes at once: the lower ends of the neighbours' intervals must
+        be above the upper ends of all that were left out. Of the best of these the error bars are computed
+        as well; the others, and nodes that no walk reached, are bounded by the largest contribution of
+        walks to the nodes that were examined, or by what walks can add to an exact head. Rows with fewer
+        than k neighbours and ties are not certified. More walks certify more rows.
 
         Examples
         --------
         >>> import walkernel as wk
         >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
-        >>> best = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256).estimate_topk(["d"], 2)
-        >>> best.nodes[0, 0], bool((best.stderr > 0).all())
-        ('c', True)
+        >>> best = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256).estimate_topk(["d"], 1)
+        >>> best.nodes[0, 0], bool(best.stderr[0, 0] > 0), best.certified
+        ('c', True, array([ True]))
         """
-        positions, found, values = self._best("estimate_topk", nodes, k)
-        errors = np.zeros(found.shape)
+        k = whole_number("estimate_topk", "k", k, 1)
+        examined = min(k + max(k, RUNNERS_UP), max(k, self.shape[1]))
+        positions, found, values = self._best("estimate_topk", nodes, examined + 1)
+        errors, belongs = np.full(found.shape, np.nan), np.zeros((positions.size, k), dtype=bool)
         for first in range(0, positions.size, NEIGHBORS_AT_ONCE):
             part = slice(first, first + NEIGHBORS_AT_ONCE)
-            there = found[part] >= 0
-            rows = np.broadcast_to(positions[part, None], there.shape)[there]
-            if rows.size:
-                errors[part][there] = self._entry_errors(rows, found[part][there])[0]
-        return EstimatedNeighbors(self._names(found), values, errors)
+            there = (found[part] >= 0) & (np.arange(examined + 1) < examined)
+            if there.any():
+                rows = np.broadcast_to(positions[part, None], there.shape)[there]
+                estimate = self._entry_estimate(rows, found[part][there], values[part][there])
+                errors[part][there] = estimate.stderr
+                belongs[part] = self._belonging(estimate, there, values[part], k)
+        found, values, errors = found[:, :k], values[:, :k], errors[:, :k]
+        certified = np.asarray(belongs.all(axis=1))
+        return EstimatedNeighbors(self._names(found), values, errors, certified, belongs)
+
+    def _belonging(
+        self,
+        estimate: Estimate,  # of the nodes that are examined
+        there: NDArray[np.bool_],  # (n, examined + 1): which those are
+        values: NDArray[np.float64],  # (n, examined + 1): best first, NaN where there is none
+        k: int,
+    ) -> NDArray[np.bool_]:
+        """Tell of the first k nodes of each row whether they are larger than all others, (n, k).
+
+        K̂ᵢⱼ is a mean of contributions of walks, few of which are far from 0 where it is uncertain: its
+        variance is about r·Kᵢⱼ, with r the size of a contribution over the number of walks. The largest
+        r = stderr²/K̂ of the row is used for all its entries, so that none is taken to be more certain than
+        others because no walk happened to go there; as the largest of many it is more than most, and needs
+        no Student's t. Two values differ if their difference is beyond both widths, √(wᵢ² + wⱼ²). A mean
+        of non-negative contributions that is x has, at a level of ε, an expectation μ with
+        (μ − x)² ≤ 2 r μ log(1/ε), also for x = 0.
+        """
+        n_others, n_examined = self.shape[1] - 1, there.shape[1] - 1
+        width, ceiling = np.zeros(values.shape), np.full(values.shape, -np.inf)
+        rest = np.nan_to_num(values[:, -1])  # the largest value that is not examined
+        if estimate.n_groups > 0:
+            level, beyond = CERTIFIED_LEVEL / n_others, self._beyond_heads()
+            size, ratios = np.abs(estimate.value), np.zeros(values.shape)
+            ratios[there] = estimate.stderr**2 / np.maximum(size, np.finfo(float).tiny)
+            ratio = ratios.max(axis=1)
+            spread = -ndtri(level / 2) * np.sqrt(ratio[np.nonzero(there)[0]] * size)
+            width[there] = np.where(spread > 0, np.minimum(spread, beyond), beyond)
+            width[there] = np.where(estimate.rare, np.inf, width[there])
+            ceiling[there] = np.where(estimate.rare, estimate.upper, -np.inf)
+            missed = ratio * math.log(1 / level)
+            missed = missed + np.sqrt(missed**2 + 2 * missed * rest)
+            rest = rest + np.where(ratio > 0, np.minimum(missed, beyond), beyond)
+        bound = ceiling[:, k:].max(axis=1)
+        if n_examined < n_others:
+            bound = np.maximum(bound, rest)
+        width += TIE * np.nan_to_num(np.abs(values))
+        others = slice(k, n_examined)
+        trusted = np.where(np.isfinite(width[:, others]), width[:, others], 0.0)
+        gaps = values[:, :k, None] - values[:, None, others]
+        is_close = gaps <= np.hypot(width[:, :k, None], trusted[:, None])
+        return np.asarray(~is_close.any(axis=2) & (values[:, :k] - width[:, :k] > bound[:, None]))
+
+    def _beyond_heads(self) -> float:
+        """Return a bound on what walks can add to an entry beyond exact heads; infinity if none is known."""
+        return math.inf
 
     def _best(
         self, owner: str, nodes: Any, k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Return the positions of nodes, those of their neighbours, -1 where there are none, and values."""
+        """Return the positions of nodes and of their neighbours, and values; -1 and NaN where none are."""
         positions = self._row_positions(owner, nodes)
         k = whole_number(owner, "k", k, 1)
         fits_in_memory(owner, (positions.size, k), "Use a smaller k.")
         found = np.full((positions.size, k), -1, dtype=np.int64)
-        values = np.zeros((positions.size, k))
+        values = np.full((positions.size, k), np.nan)
         size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
         for first in range(0, positions.size, size):
             self._topk_block(positions[first : first + size], found[first:], values[first:])
         return positions, found, values
 
     def _names(self, found: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the nodes at some positions: None, or -1 where nodes are ids, for a position of -1."""
+        """Return the nodes at some positions: None, or n_nodes where nodes are ids, for a position of -1."""
         names = self.graph.names(self.ids[found])
-        missing: Any = None if names.dtype == object else -1
+        missing: Any = None if names.dtype == object else self.graph.n_nodes
         return np.where(found < 0, missing, names)
 
     def _topk_block(

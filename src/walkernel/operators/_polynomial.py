@@ -32,6 +32,8 @@ class PolynomialOperator(KernelOperator):
     (a, b) = (2, 1) are the Chebyshev polynomials and (1, 0) the powers, of x = M / radius.
     """
 
+    _is_exact = True
+
     def __init__(
         self,
         graph: Graph,

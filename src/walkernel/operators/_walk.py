@@ -217,6 +217,17 @@ class FeatureOperator(KernelOperator):
             kept = (scores > 0) & (columns != position)
             keep_best(columns[kept], scores[kept], found[i], values[i])
 
+    def _are_rare(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        origin = self.origin or self._transpose().origin
+        if origin is None or origin.n_groups < 2 or not rows.size:
+            return np.zeros(rows.size, dtype=bool)
+        return self._entry_estimate(rows, columns, values).rare
+
+    def _beyond_heads(self) -> float:
+        return largest_rest(self._walked_by())
+
 
 class LazyOperator(FeatureOperator):
     """K̂ = Φ₁ with f₁ = α, f₂ = δ₀: one walk set, unbiased, not symmetric; its rows reach all N columns."""

@@ -37,9 +37,9 @@ from walkernel.tasks._prior import (
     check_solver,
     fitted_kernel,
     free_modulation,
-    learned_names,
     prior_at,
     prior_blocks,
+    start_of_search,
     walks_for,
 )
 from walkernel.walks import Sampler
@@ -64,7 +64,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite; its lengthscale is where the search begins.
+        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
@@ -156,20 +156,22 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         y : array of labels, (n,)
         """
         owner = type(self).__name__
-        kind_for = walks_for(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        learn = learned_names(owner, self.learn, self.kernel, CLASS_LEARNED)
+        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
+        kind_for = walks_for(
+            owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
+        )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
         concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
         classes, ids, counts = self._counted(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         flag(owner, "normalize", self.normalize)
-        start = Hyperparameters(self.kernel, amplitude, 0.0, normalize=self.normalize)
+        start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
         start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:
-            learned = learn_hyperparameters(owner, kind_for, data, start, learn)
+            learned = learn_hyperparameters(owner, self.graph, kind_for, data, start, learn)
         else:
-            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
+            learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
         hyper, kind = learned.hyper, learned.kind
         prior = prior_at(kind, hyper, ids)
         system = partial(make_system, **options, n_systems=classes.size)

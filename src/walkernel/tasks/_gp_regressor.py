@@ -36,10 +36,10 @@ from walkernel.tasks._prior import (
     check_solver,
     fitted_kernel,
     free_modulation,
-    learned_names,
     mean_columns,
     prior_at,
     prior_blocks,
+    start_of_search,
     walks_for,
 )
 from walkernel.tasks._walk_cache import WalkKind
@@ -54,17 +54,17 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     variance and likelihood are exact for these features. β has a flat prior, and its uncertainty is part of
     the variance.
 
-    Lengthscale, amplitude and noise maximise the marginal likelihood. One walk sample serves a range of
-    lengthscales; where the maximum lies beyond it, the walks are drawn anew for a range around it. Of more
-    than 2000 observed nodes, so many chosen at random decide about the hyper-parameters.
+    Lengthscale, amplitude and noise maximise the marginal likelihood. Lengthscales are compared from narrow
+    to wide at 250 observed nodes at most, with walks that suit each range of them, and the best is refined
+    on the walks of its range. At most 2000 observed nodes, chosen at random, are used for that.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite; its lengthscale is where the search begins, or a larger one if the
-        kernel is nearly diagonal.
+        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned: the search
+        covers the same lengthscales from any start, up to the widest that walks on the graph can serve.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
@@ -183,19 +183,21 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             Known standard deviations of single observations; the fitted noise comes on top.
         """
         owner = type(self).__name__
-        kind_for = walks_for(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        learn = learned_names(owner, self.learn, self.kernel, LEARNED)
+        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, LEARNED)
+        kind_for = walks_for(
+            owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
+        )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        start = self._start(owner, learn)
+        start = self._start(owner, kernel, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
         flag(owner, "twins", self.twins)
         walked = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, walked)
         observed = nodes.observations(owner, X, y, noise_std)
         if learn:
-            learned = learn_hyperparameters(owner, kind_for, [observed], start, learn)
+            learned = learn_hyperparameters(owner, self.graph, kind_for, [observed], start, learn)
         else:
-            learned = Learned(start, kind_for(self.kernel, ()), np.nan, 0, 0, 0)
+            learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_system, **options)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
@@ -230,14 +232,14 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
 
-    def _start(self, owner: str, learn: tuple[str, ...]) -> Hyperparameters:
-        """Return the hyper-parameters as given."""
+    def _start(self, owner: str, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
+        """Return the hyper-parameters that a search begins with."""
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
         noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
         nugget = real_number(owner, "nugget", self.nugget, minimum=0)
         flag(owner, "normalize", self.normalize)
         nugget = max(nugget, noise * ("nugget" in learn))
-        start = Hyperparameters(self.kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
+        start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(owner, start) if "modulation" in learn else start
 
     def _set(self, learned: Learned) -> None:

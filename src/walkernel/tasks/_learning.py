@@ -1,9 +1,12 @@
 """Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
 
-Walks are drawn for lengthscales up to 1.5 times that of the start, as far as the series converges. Where the
-likelihood still grows at the end of that range, or is largest far below it, the search goes on with walks
-that suit it, so that no walk is stretched to a kernel that it hardly reaches; the hyper-parameters that are
-returned come from the last sample alone.
+A walk sample serves a window of lengthscales, from an eighth of its center to 1.5 times it, and the centers
+are powers of two: no walk is stretched to a kernel that it hardly reaches, and neither the walks nor the
+lengthscales that are compared depend on where the user starts. The windows are visited from the narrowest
+kernel that leaves its node upwards, at few lengthscales each, with amplitude and noise at their best. They
+grow dearer with the square of the width, so the visit ends at the first window that gains nothing, or at
+whose end the likelihood has fallen clearly. L-BFGS then climbs from the best lengthscale in its window, and
+goes on in another one where it leaves that.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +24,9 @@ from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import warn, without_warnings
+from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.planning import NARROWER, WIDER, converging
+from walkernel.planning import NARROWER, WIDER, widest_served
 from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
@@ -32,29 +36,34 @@ from walkernel.tasks._likelihood import (
     Weighed,
     likelihood_at,
     log_likelihood,
+    scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 
 MOST_LEARNED_FROM = 2000
 """Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
-MOST_TRIED = 500
-"""Nodes by which a start is chosen."""
-LEAP = 2.0
-"""How far the next range begins beyond this one, as a factor, where the best start is at its end."""
-WORTH_A_LEAP = 1.01
+MOST_TRIED = 250
+"""Nodes by which lengthscales and starts are compared."""
 FAR_BELOW = 1 / 4
-"""A maximum so far below the range's center, as a factor, is sought again with shorter walks."""
+"""A maximum so far below the center of its window, as a factor, is sought again with shorter walks."""
 LEAST_SHARE = 0.1
 """f(1) / f(0) below which a kernel is as good as diagonal."""
-MOST_DOUBLINGS = 16
-"""Doublings of a lengthscale that may make a kernel leave its node."""
-MOST_SAMPLES = 8
-"""Walk samples at most that a search takes."""
-WORTH_A_SAMPLE = 0.5
-"""What log p must gain, or how steep it must be in the log lengthscale, at an end of the range."""
+MOST_HALVINGS = 64
+"""Windows at most that are visited."""
+GAIN = 0.1
+"""What log p must gain in a window for a wider one to be visited."""
+DROP = 3.0
+"""How far log p may be below its largest value at the end of a window for a wider one to be visited."""
+COUPLED = 0.3
+"""Largest correlation with another observed node from which on, at most nodes, a gain is to be seen."""
+SLOPE, STEEP_SLOPE = 0.05, 0.5
+"""Slopes of log p in the log lengthscale: from which on, at the end of a window, the next one is searched,
+and from which on a warning says so where there is no next one."""
 MOST_BYTES = 2**32
 """Walks of one sample that are kept beyond the limit of the cache."""
+CHEAP_BYTES = 2**30
+"""Walks at most that are drawn for a window before observed nodes are correlated."""
 MOST_PEAKS = 3
 """Lengths from 1 on at which a free f may begin to be largest."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
@@ -64,6 +73,9 @@ FEWEST_LEVELS = 2.0**16
 """Units of rounding that y must deviate by, lest rounding be part of what is learned."""
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
+
+KindFor = Callable[[Kernel, tuple[str, ...]], WalkKind]
+"""Gives the walks for a kernel and what is learned of it."""
 
 
 class Learned(NamedTuple):
@@ -79,14 +91,15 @@ class Learned(NamedTuple):
 
 def learn_hyperparameters(
     owner: str,
-    kind_for: Callable[[Kernel, tuple[str, ...]], WalkKind],
+    graph: Graph,
+    kind_for: KindFor,
     data: Sequence[Observations],
     start: Hyperparameters,
     learn: tuple[str, ...],
 ) -> Learned:
     """Return the hyper-parameters of the largest marginal likelihood of sets of observations.
 
-    All sets are of the same nodes. ``kind_for`` gives the walks for a start and what is learned.
+    All sets are of the same nodes. Of what is learned, only a free f depends on the start.
     """
     for observed in data:
         _warn_of_rounding(owner, observed)
@@ -96,13 +109,20 @@ def learn_hyperparameters(
     near: dict[str, Any] = {
         name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
     }
-    learned, ends = _searched(kind_for, [one.scaled(unit) for one in data], replace(begin, **near), learn)
+    scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
+    if "lengthscale" in learn:
+        ends = window_ends(first.kernel, widest_served(graph, first.kernel))
+        learned, is_open = _Windows(kind_for, scaled, first, learn, ends).search()
+    else:
+        search = _Search(kind_for(first.kernel, learn), scaled, learn)
+        learned, is_open = search.learned(search.climb(search.best_start(first))), False
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
-    if not ends:
+    if is_open:
         warn(
-            f"{owner}: the likelihood still changes with the lengthscale at {hyper.kernel}, where the "
-            "search ends. Either the data do not say how wide the kernel is, or start from there."
+            f"{owner}: the likelihood still grows with the lengthscale at {hyper.kernel}, the widest kernel "
+            "that a search by walks can afford. Either the data do not say how wide the kernel is, or it "
+            "should be wider: Diffusion, or a larger nu, can be."
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
@@ -121,148 +141,236 @@ def _warn_of_rounding(owner: str, observed: Observations) -> None:
         )
 
 
-def _searched(
-    kind_for: Callable[[Kernel, tuple[str, ...]], WalkKind],
-    data: Sequence[Observations],
-    start: Hyperparameters,
-    learn: tuple[str, ...],
-) -> tuple[Learned, bool]:
-    """Return the maximum for y of unit spread, and whether the search came to an end."""
-    if "lengthscale" in learn:
-        start = replace(start, kernel=_that_leaves_its_node(start.kernel))
-    n_evaluations = 0
-    for sample in range(MOST_SAMPLES):
-        kind = kind_for(start.kernel, learn)
-        search = _Search(kind, data, start, learn)
-        hyper, last = search.parameters.start, sample == MOST_SAMPLES - 1
-        leap = converging(kind.graph, hyper.kernel, LEAP) if search.starts_at_the_end else 1.0
-        if leap > WORTH_A_LEAP and not last:
-            start = replace(hyper, kernel=hyper.kernel.with_lengthscale(leap * hyper.lengthscale))
-            continue
-        found = search.maximize()
-        n_evaluations += found.nfev
-        hyper = search.parameters.hyperparameters(found.x)
-        too_narrow = search.is_open(found) and converging(kind.graph, hyper.kernel, WIDER) > WORTH_A_LEAP
-        too_wide = hyper.lengthscale < FAR_BELOW * start.lengthscale and _leaves_its_node(hyper.kernel)
-        if last or not (too_narrow or too_wide):
-            break
-        start = hyper
-    n_free = sum(observed.place.size - observed.offset.size for observed in search.data)
-    n_nodes = search.data[0].ids.size
-    learned = Learned(hyper, kind, -float(found.fun), n_evaluations, n_nodes, n_free)
-    return learned, not (search.is_open(found) or too_wide)
+class _Trial(NamedTuple):
+    """A lengthscale with amplitude and noise at their best, for few nodes."""
+
+    value: float
+    hyper: Hyperparameters
+    is_coupled: bool
 
 
-def _leaves_its_node(kernel: Kernel) -> bool:
-    """Tell whether f has a share beyond its node that a likelihood can see."""
-    f = np.abs(kernel.modulation(2))
-    return bool(f[1] > LEAST_SHARE * f[0] or f[0] == 0)
+class _Climb(NamedTuple):
+    """A maximum over the lengthscales of one window."""
+
+    value: float
+    hyper: Hyperparameters
+    n_evaluations: int
+    slope: float  # of log p in the log lengthscale
 
 
-def _that_leaves_its_node(kernel: Kernel) -> Kernel:
-    """Return the kernel or a wider one: where K is nearly diagonal, the likelihood has no slope to climb."""
-    if kernel.matrix == "adjacency" or kernel.lengthscale is None:
-        return kernel
-    wider = (kernel.with_lengthscale(kernel.lengthscale * 2.0**k) for k in range(MOST_DOUBLINGS))
-    return next((one for one in wider if _leaves_its_node(one)), kernel)
+class _Windows:
+    """The windows of lengthscales, from the narrowest kernel that leaves its node to the widest served."""
+
+    def __init__(
+        self,
+        kind_for: KindFor,
+        data: Sequence[Observations],
+        start: Hyperparameters,
+        learn: tuple[str, ...],
+        ends: list[float],
+    ) -> None:
+        self._kind_for, self._data, self._start, self._learn = kind_for, data, start, learn
+        self._ends = ends
+
+    def search(self) -> tuple[Learned, bool]:
+        """Return the maximum, and whether the likelihood still grows at the widest kernel."""
+        place, hyper = self._visit()
+        visited: set[int] = set()
+        n_evaluations = 0
+        while True:
+            visited.add(place)
+            search, end = self._window(place), self._ends[place]
+            center = end / WIDER
+            found = search.climb(hyper, (NARROWER * center, end))
+            hyper, n_evaluations = found.hyper, n_evaluations + found.n_evaluations
+            slope = found.slope if hyper.lengthscale > 0.999 * end else 0.0
+            if slope > SLOPE and place + 1 < len(self._ends):
+                other = place + 1
+            elif hyper.lengthscale < FAR_BELOW * center:
+                other = int(np.searchsorted(self._ends, hyper.lengthscale))
+            else:
+                break
+            if other in visited:
+                break
+            place = other
+        is_open = slope > STEEP_SLOPE
+        return search.learned(found)._replace(n_evaluations=n_evaluations), is_open
+
+    def _window(self, place: int) -> _Search:
+        center = self._ends[place] / WIDER
+        kernel = self._start.kernel.with_lengthscale(center)
+        return _Search(self._kind_for(kernel, self._learn), self._data, self._learn)
+
+    def _visit(self) -> tuple[int, Hyperparameters]:
+        """Return the window of the best lengthscale that is tried, with the hyper-parameters there."""
+        best_place = 0
+        best = last = _Trial(-math.inf, self._start, False)
+        for place, end in enumerate(self._ends):
+            search = self._window(place)
+            if not (place == 0 or last.is_coupled or search.is_cheap):
+                break
+            before = best.value
+            for width in (end / math.sqrt(2), end):
+                kernel = self._start.kernel.with_lengthscale(width)
+                last = search.trial(replace(self._start, kernel=kernel))
+                if last.value > best.value:
+                    best_place, best = place, last
+            gained = best.value > before + GAIN and last.value > best.value - DROP
+            if last.is_coupled and not gained:
+                break
+        return best_place, best.hyper
+
+
+def window_ends(kernel: Kernel, widest: float) -> list[float]:
+    """Return the largest lengthscale of each window, ascending: 1.5 times powers of two, and the widest.
+
+    The narrowest kernel has a share beyond its node that a likelihood can see.
+    """
+
+    def share(lengthscale: float) -> float:
+        f = np.abs(kernel.with_lengthscale(lengthscale).modulation(2))
+        return f[1] / f[0] if f[0] > 0 else math.inf
+
+    least = min(LEAST_SHARE, share(widest) / 2)
+    ends = [widest]
+    power = math.ceil(math.log2(widest / WIDER)) - 1
+    while share(ends[-1]) > least and len(ends) < MOST_HALVINGS:
+        ends.append(WIDER * 2.0**power)
+        power -= 1
+    return ends[::-1]
 
 
 class _Search:
-    """A maximum of the likelihood over the range that one walk sample serves."""
+    """Maxima of the likelihood on one walk sample."""
 
-    def __init__(
-        self, kind: WalkKind, data: Sequence[Observations], start: Hyperparameters, learn: tuple[str, ...]
-    ) -> None:
-        self.data = some_nodes(data, kind.seed, MOST_LEARNED_FROM)
-        self.features_of = features_of(kind, self.data[0].ids)
+    def __init__(self, kind: WalkKind, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
+        self._kind, self._learn = kind, learn
+        self._all = data
         self._tried = some_nodes(data, kind.seed, MOST_TRIED)
-        self._tried_features_of = features_of(kind, self._tried[0].ids)
-        wider = converging(kind.graph, start.kernel, WIDER) if "lengthscale" in learn else math.nan
-        self._widest = wider * start.lengthscale
-        starts = [start, *self._starts(start, learn)]
-        self.parameters = Parameters(learn, max(starts, key=self._worth))
-        self._bounds = self._bounds_around(start)
 
     @property
-    def starts_at_the_end(self) -> bool:
-        """Tell whether the widest kernel that the walks serve is the best start by far."""
-        return "lengthscale" in self.parameters.learn and self._is_widest(self.parameters.start)
+    def is_cheap(self) -> bool:
+        """Tell whether the walks from the nodes that are tried are few enough to be drawn on suspicion."""
+        return self._kind.n_bytes(self._tried[0].ids.size) <= CHEAP_BYTES
 
-    def _is_widest(self, hyper: Hyperparameters) -> bool:
-        return hyper.lengthscale > 0.999 * self._widest
+    @cached_property
+    def _tried_features_of(self) -> FeaturesOf:
+        return features_of(self._kind, self._tried[0].ids)
 
-    def _starts(self, start: Hyperparameters, learn: tuple[str, ...]) -> Iterator[Hyperparameters]:
-        """Give lengthscales over the range, each with amplitude and noise that share the spread of y, 1."""
-        kernels = [start.kernel]
-        if "lengthscale" in learn:
-            scales = np.geomspace(NARROWER * start.lengthscale, self._widest, 5)
-            kernels = [start.kernel.with_lengthscale(scale) for scale in scales]
-        shapes = [start.modulation] if start.modulation is None else _shapes(start.modulation)
-        for kernel, shape in product(kernels, shapes):
-            hyper = replace(start, kernel=kernel, modulation=shape)
-            rows = hyper.rows(self._tried_features_of(hyper.weighing))
-            power = rows.power(2).sum() / self._tried[0].ids.size
-            for share in SIGNAL_SHARES:
-                size = math.sqrt(share / (power or 1.0))
-                if "amplitude" in learn:
-                    hyper = replace(hyper, amplitude=size)
-                if shape is not None:
-                    hyper = replace(hyper, modulation=size * shape)
-                rest = math.sqrt((1 - share) / (2 if {"noise", "nugget"} <= set(learn) else 1))
-                if "noise" in learn:
-                    hyper = replace(hyper, noise=rest)
-                if "nugget" in learn:
-                    hyper = replace(hyper, nugget=rest)
-                yield hyper
+    def _gram(self, hyper: Hyperparameters) -> Array:
+        """Return ΦΦᵀ of the nodes that are tried."""
+        return Prior(hyper.rows(self._tried_features_of(hyper.weighing)), 1.0).covariance
 
-    def _worth(self, hyper: Hyperparameters) -> float:
-        """Return log p of the few nodes by which a start is chosen, the widest kernel at a handicap."""
-        rows = hyper.rows(self._tried_features_of(hyper.weighing))
-        covariance = hyper.with_nugget(Prior(rows, hyper.amplitude).covariance)
+    def best_start(self, start: Hyperparameters) -> Hyperparameters:
+        """Return the best of the given start and those that share the spread of y, 1, otherwise."""
+        shapes = [None] if start.modulation is None else _shapes(start.modulation)
+        starts = [self._valued(start, self._gram(start))]
+        for shape in shapes:
+            hyper = replace(start, modulation=shape)
+            starts += self._shared(hyper, self._gram(hyper))
+        return max(starts, key=lambda one: one.value).hyper
+
+    def trial(self, hyper: Hyperparameters) -> _Trial:
+        """Return the best amplitude, noise and nugget, as far as they are learned, for a kernel."""
+        gram = self._gram(hyper)
+        best = max(self._shared(hyper, gram), key=lambda one: one.value)
+        names = tuple(name for name in self._learn if name in LOGARITHMIC)
+        if not names:
+            return best
+        parameters = Parameters(names, best.hyper)
+        found = _maximize(
+            lambda theta: scale_likelihood_at(theta, parameters, gram, self._tried),
+            parameters.theta(best.hyper),
+            self._bounds(parameters),
+        )
+        return best._replace(value=-float(found.fun), hyper=parameters.hyperparameters(found.x))
+
+    def _shared(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
+        """Give amplitudes and noises that share the spread of y, 1, for the kernel or a free f."""
+        power = gram.trace() / len(gram)
+        for share in SIGNAL_SHARES:
+            size = math.sqrt(share / (power or 1.0))
+            one, factor = hyper, 1.0
+            if "amplitude" in self._learn:
+                one = replace(one, amplitude=size)
+            if hyper.modulation is not None:
+                one, factor = replace(one, modulation=size * hyper.modulation), size**2
+            rest = math.sqrt((1 - share) / (2 if {"noise", "nugget"} <= set(self._learn) else 1))
+            if "noise" in self._learn:
+                one = replace(one, noise=rest)
+            if "nugget" in self._learn:
+                one = replace(one, nugget=rest)
+            yield self._valued(one, factor * gram)
+
+    def _valued(self, hyper: Hyperparameters, gram: Array) -> _Trial:
+        covariance = hyper.with_nugget(hyper.amplitude**2 * gram)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
-        return sum(found) - WORTH_A_SAMPLE * self._is_widest(hyper)
+        return _Trial(sum(found), hyper, _is_coupled(gram))
 
-    def _bounds_around(self, start: Hyperparameters) -> NDArray[np.float64]:
+    def _bounds(
+        self, parameters: Parameters, window: tuple[float, float] = (math.nan, math.nan)
+    ) -> NDArray[np.float64]:
         """Return the range of θ, (len(θ), 2)."""
-        theta = self.parameters.theta(self.parameters.start)
+        theta = parameters.theta(parameters.start)
         bounds = np.column_stack([theta - np.log(1e4), theta + np.log(1e4)])
         place = 0
-        for name in self.parameters.learn:
+        for name in parameters.learn:
             if name == "modulation":
-                size = start.n_terms
+                size = parameters.start.n_terms
                 bounds[place : place + size] = -np.inf, np.inf
                 place += size
                 continue
             if name == "lengthscale":
-                center = math.log(start.lengthscale)
-                bounds[place] = center + math.log(NARROWER), math.log(self._widest)
+                bounds[place] = np.log(window)
             elif name in ("noise", "nugget"):
                 bounds[place] = min(math.log(1e-3), theta[place]), max(math.log(1e2), theta[place])
             place += 1
         return bounds
 
-    def maximize(self) -> scipy.optimize.OptimizeResult:
-        """Climb from the start by L-BFGS."""
-
-        def loss(theta: Array) -> tuple[float, Array]:
-            value, gradient = likelihood_at(theta, self.parameters, self.features_of, self.data)
-            return -value, -gradient
-
-        theta = self.parameters.theta(self.parameters.start)
-        if not theta.size:
-            value, gradient = loss(theta)
-            return scipy.optimize.OptimizeResult(x=theta, fun=value, jac=gradient, nfev=1)
-        return scipy.optimize.minimize(
-            loss, theta, jac=True, method="L-BFGS-B", bounds=self._bounds, options=STOPPING
+    def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
+        """Return the maximum that L-BFGS finds from a start, for all nodes and a window of lengthscales."""
+        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
+        features = features_of(self._kind, data[0].ids)
+        parameters = Parameters(self._learn, start)
+        found = _maximize(
+            lambda theta: likelihood_at(theta, parameters, features, data),
+            parameters.theta(start),
+            self._bounds(parameters, window),
         )
+        slope = -found.jac[self._learn.index("lengthscale")] if "lengthscale" in self._learn else 0.0
+        return _Climb(-float(found.fun), parameters.hyperparameters(found.x), found.nfev, float(slope))
 
-    def is_open(self, found: scipy.optimize.OptimizeResult) -> bool:
-        """Tell whether the likelihood still grows beyond the largest lengthscale."""
-        if "lengthscale" not in self.parameters.learn:
-            return False
-        place = self.parameters.learn.index("lengthscale")
-        at_end = np.isclose(found.x[place], self._bounds[place, 1], atol=1e-6)
-        return bool(at_end and abs(found.jac[place]) > WORTH_A_SAMPLE)
+    def learned(self, found: _Climb) -> Learned:
+        """Return a maximum with what it was learned from."""
+        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
+        n_free = sum(observed.place.size - observed.offset.size for observed in data)
+        n_nodes = data[0].ids.size
+        return Learned(found.hyper, self._kind, found.value, found.n_evaluations, n_nodes, n_free)
+
+
+def _maximize(
+    objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: NDArray[np.float64]
+) -> scipy.optimize.OptimizeResult:
+    """Minimise the negative of a function of θ, given with its gradient, by L-BFGS."""
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        value, gradient = objective(theta)
+        return -value, -gradient
+
+    if not start.size:
+        value, gradient = loss(start)
+        return scipy.optimize.OptimizeResult(x=start, fun=value, jac=gradient, nfev=1)
+    return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=STOPPING)
+
+
+def _is_coupled(gram: Array) -> bool:
+    """Tell whether most nodes have a clear correlation with another one."""
+    if len(gram) < 2:
+        return True
+    scales = np.sqrt(np.maximum(gram.diagonal(), np.finfo(float).tiny))
+    correlations = gram / np.outer(scales, scales)
+    np.fill_diagonal(correlations, 0.0)
+    return bool(np.median(correlations.max(axis=1)) > COUPLED)
 
 
 def _shapes(f: Array) -> list[Array]:

@@ -186,6 +186,36 @@ def _by_gram(
     return result
 
 
+class Slopes(NamedTuple):
+    """Σ log p(y) over sets of observations of the same nodes, and its slopes at one covariance of g."""
+
+    value: float
+    by_covariance: Array  # (n, n)
+    by_log: dict[str, float]  # those in the logarithms of amplitude, noise and nugget
+
+
+def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]) -> Slopes:
+    """Return the likelihood and its slopes for a²ΦΦᵀ, (n, n)."""
+    whole = hyper.with_nugget(covariance)
+    found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
+    slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
+    by_log = {
+        "amplitude": float(np.sum(slope * covariance)),
+        "noise": 2 * hyper.noise**2 * sum(one.by_variance for one in found),
+        "nugget": hyper.nugget**2 * float(slope.trace()),
+    }
+    return Slopes(sum(one.value for one in found), slope, by_log)
+
+
+def scale_likelihood_at(
+    theta: Array, parameters: Parameters, gram: Array, data: Sequence[Observations]
+) -> tuple[float, Array]:
+    """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), where θ has amplitude, noise and nugget."""
+    hyper = parameters.hyperparameters(theta)
+    slopes = slopes_at(hyper, hyper.amplitude**2 * gram, data)
+    return slopes.value, np.array([slopes.by_log[name] for name in parameters.learn])
+
+
 def likelihood_at(
     theta: Array, parameters: Parameters, features_of: FeaturesOf, data: Sequence[Observations]
 ) -> tuple[float, Array]:
@@ -193,23 +223,16 @@ def likelihood_at(
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weighing)
     covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
-    whole = hyper.with_nugget(covariance)
-    found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
-    slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
-    by_scale = float(np.sum(slope * covariance))
+    value, slope, by_log = slopes_at(hyper, covariance, data)
     slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":
             gradient.append(slope_along(features_of(slope_of(hyper.kernel))))
         elif name == "modulation":
-            by_length = by_scale / hyper.length**2 if hyper.normalize else 0.0
+            by_length = by_log["amplitude"] / hyper.length**2 if hyper.normalize else 0.0
             by_term = np.array([slope_along(features_of(unit)) for unit in np.eye(hyper.n_terms)])
             gradient += list(by_term + by_length * np.asarray(hyper.modulation))
-        elif name == "amplitude":
-            gradient.append(by_scale)
-        elif name == "nugget":
-            gradient.append(hyper.nugget**2 * float(slope.trace()))
         else:
-            gradient.append(2 * hyper.noise**2 * sum(one.by_variance for one in found))
-    return sum(one.value for one in found), np.array(gradient)
+            gradient.append(by_log[name])
+    return value, np.array(gradient)

@@ -44,7 +44,12 @@ class Observations(NamedTuple):
 
     @classmethod
     def at(cls, ids: NDArray[np.int64], y: Array, columns: Array, variances: Array) -> Observations:
-        """Return observations y of nodes that may repeat, without their least-squares fit on the columns."""
+        """Return observations y of nodes that may repeat, without their least-squares fit on the columns.
+
+        They are sorted by node, so that their order makes no difference, not even of rounding.
+        """
+        order = np.argsort(ids, kind="stable")
+        ids, y, columns, variances = ids[order], y[order], columns[order], variances[order]
         distinct, place = np.unique(ids, return_inverse=True)
         offset, rest = np.zeros(columns.shape[1]), y
         for _ in range(2):  # the second time for what rounding has left

@@ -10,10 +10,18 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import Described, one_of, real_array, real_number, refuse, whole_number
+from walkernel._checks import Described, instance, one_of, real_array, real_number, refuse, whole_number
+from walkernel._door import warn
+from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
-from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
+from walkernel.planning import (
+    check_covariance,
+    checked_sampler,
+    choose_sampler,
+    served_kernels,
+    widest_served,
+)
 from walkernel.tasks._covariances import SOLVERS, Prior
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
@@ -27,14 +35,42 @@ MOST_FREE = 32
 """Terms of a modulation function that is learned term by term."""
 
 
+def start_of_search(
+    owner: str, graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
+) -> tuple[Kernel, tuple[str, ...]]:
+    """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
+    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    check_convergence(graph, kernel)
+    names = learned_names(owner, learn, kernel, allowed)
+    if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():
+        return kernel, names
+    widest = kernel.with_lengthscale(widest_served(graph, kernel))
+    if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
+        return kernel, names
+    message = (
+        f"{owner}: {kernel} is wider than a search by walks can afford. The lengthscale is learned among "
+        f"those up to {widest}."
+    )
+    warn(message)
+    return widest, names
+
+
 def walks_for(
-    owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None, random_state: Any
+    owner: str,
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    sampler: Sampler | None,
+    random_state: Any,
+    learn: tuple[str, ...],
 ) -> Callable[[Kernel, tuple[str, ...]], WalkKind]:
     """Check what priors are made of; return what chooses walks for a kernel and what is learned of it."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     check_covariance(owner, graph, kernel)
-    checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
+    if "lengthscale" not in learn:
+        checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
 
     def kind_for(start: Kernel, learn: tuple[str, ...]) -> WalkKind:
         chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
