@@ -181,7 +181,7 @@ def test_a_search_that_does_not_end_is_told_of(monkeypatch):
         model = fitted(wk.Diffusion(1.0))
     assert str(caught[0].message) == (
         f"NodeGPRegressor: the likelihood still grows with the lengthscale at {model.kernel_}, the widest "
-        "kernel that walks on this graph can serve. Either the data do not say how wide the kernel is, or it "
+        "kernel that a search by walks can afford. Either the data do not say how wide the kernel is, or it "
         "should be wider: Diffusion, or a larger nu, can be."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)

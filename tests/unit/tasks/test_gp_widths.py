@@ -46,7 +46,7 @@ def observed(graph, kernel, n=60, noise=0.3, seed=0):
 
 def fitted(graph, kernel, X, y, n_walks=32, estimator=wk.NodeGPRegressor, **options):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* is wider than walks on this graph can serve")
+        warnings.filterwarnings("ignore", ".* is wider than a search by walks can afford")
         warnings.filterwarnings("ignore", ".* the likelihood still grows with the lengthscale")
         return estimator(graph, kernel, n_walks=n_walks, **options).fit(X, y)
 
@@ -128,10 +128,10 @@ def test_observations_far_apart_are_seen_by_wide_kernels_only():
 def test_a_start_too_wide_is_narrowed_with_a_word(estimator):
     graph = GRAPHS["grid"]()
     widest = wk.Matern(1.5, widest_served(graph, wk.Matern(1.5, 1.0)))
-    with pytest.warns(UserWarning, match="is wider than walks") as caught:
+    with pytest.warns(UserWarning, match="is wider than a search") as caught:
         estimator(graph, wk.Matern(1.5, 1e4), n_walks=16).fit(range(10), [0, 1] * 5)
     assert str(caught[0].message) == (
-        f"{estimator.__name__}: Matern(nu=1.5, kappa=10000.0) is wider than walks on this graph can serve. "
+        f"{estimator.__name__}: Matern(nu=1.5, kappa=10000.0) is wider than a search by walks can afford. "
         f"The lengthscale is learned among those up to {widest}."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
