@@ -179,9 +179,10 @@ class KernelOperator(LinearOperator):
         """Return K[rows[k], cols[k]] as ``entries`` does, with standard errors.
 
         The standard errors are those of the walks, by the jackknife over at least 16 independent groups of
-        them where there are so many, and 0 for a deterministic engine. They hold for entries that many
-        walks contribute to; where hardly a walk goes from one node to the other, they are too small in most
-        samples: ``rare`` tells where, and ``upper`` bounds the entries there too.
+        them where there are so many, and 0 for a deterministic engine. They are larger than that where the
+        law of the walks tells of events, such as a step along a weak edge, that these walks may have missed.
+        Where hardly a walk goes from one node to the other, no interval about the estimate says much:
+        ``rare`` tells where, and ``upper`` bounds the entries there too.
 
         Examples
         --------

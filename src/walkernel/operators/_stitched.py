@@ -11,7 +11,7 @@ P = M₁…M_l,
 
 Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: for
 entries the G estimates K̂_(−g) are products of operators like K̂ itself, for K @ v their differences to first
-order.
+order. Those of entries are at least what the law of the walks tells (``_unseen``).
 
 Reference: Choromanski et al., "GRFs++" (2025), arXiv 2510.07716.
 """
@@ -25,14 +25,22 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, refuse
+from walkernel._checks import Described, refuse, thread_count
 from walkernel.graph import Graph
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
-from walkernel.operators._error_bars import Origin, enough_groups
+from walkernel.operators._error_bars import (
+    MOST_RELATIVE_ERROR,
+    Estimate,
+    Origin,
+    enough_groups,
+    largest_entry,
+)
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import standard_errors
+from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
 from walkernel.operators._walk import FeatureOperator
+from walkernel.products import multiply_transposed
 
 MOST_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""
@@ -129,10 +137,77 @@ class StitchedOperator(KernelOperator):
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
+        """Return the jackknife's standard errors, or those of the law of the walks where it tells of more."""
         if self.factors[0].origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
+        errors, groups = self._jackknife_errors(rows, columns)
+        return np.maximum(errors, self._unseen_errors(rows, columns)), groups
+
+    def _jackknife_errors(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], int]:
         without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
         return np.asarray(np.sqrt((len(without) - 1) * without.var(axis=0))), len(without)
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        errors, groups = self._entry_errors(rows, columns)
+        origin = self.factors[0]._walked_by()
+        rare = errors > MOST_RELATIVE_ERROR * np.abs(values.ravel())
+        if not WalkLaw.of(origin, 0).is_exact:
+            rare |= errors == 0  # no walk of a length that matters leads there
+        limits = np.where(rare, largest_entry(origin), 0.0) if rare.any() else np.zeros(rows.size)
+        shape = values.shape
+        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
+
+    def _unseen_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the least error bars of entries, from the law of the walks."""
+        errors, pending = np.zeros(rows.size), [np.argsort(rows, kind="stable")]
+        while pending:
+            entries = pending.pop()
+            nodes, where = np.unique(np.concatenate([rows[entries], columns[entries]]), return_inverse=True)
+            if entries.size > 1 and nodes.size * self.shape[0] > ELEMENTS_AT_ONCE:
+                pending += np.array_split(entries, 2)
+                continue
+            moments = self._spread(nodes)
+            i, j = where.reshape(2, -1)
+            errors[entries] = unseen_error(*(moment[i, j] for moment in moments))
+            if not self.graph.directed:  # the mean of the product and its transpose
+                turned = unseen_error(*(moment[j, i] for moment in moments))
+                errors[entries] = (errors[entries] + turned) / 2
+        return errors
+
+    def _spread(self, nodes: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+        """Return variance, size of the random part and jumps of the product's entries between nodes.
+
+        With L and R the products of the factors before and after M = ΦΨᵀ, the walks of node k change entry
+        (i, j) by L_ik dφ_k·(ΨᵀR)_j + (ΦᵀLᵀ)_i·dψ_k R_kj. Where both are the same walks their standard
+        deviations add up at most.
+        """
+        origin, n = self.factors[0]._walked_by(), self.shape[0]
+        laws, threads = [WalkLaw.of(origin, side) for side in (0, 1)], thread_count("estimate", None)
+        after = [np.zeros((n, nodes.size))]
+        after[0][nodes, np.arange(nodes.size)] = 1.0
+        before = after[0]
+        for factor in self.factors[:0:-1]:
+            after.append(factor._matmat(after[-1]))
+        variance, *powers = np.zeros((4, nodes.size, nodes.size))
+        for factor, behind in zip(self.factors, reversed(after), strict=True):
+            v, u = (
+                multiply_transposed(features, image, threads)
+                for features, image in ((factor.right, behind), (factor.left, before))
+            )
+            left, right = (law.spread(w, self.ids) for law, w in zip(laws, (v, u), strict=True))
+            L, R = np.abs(before), np.abs(behind)
+            variance += np.square(L).T @ left.variance + right.variance.T @ np.square(R)
+            if self.ensembles != "independent":
+                variance += 2 * (L * np.sqrt(right.variance)).T @ (np.sqrt(left.variance) * R)
+            for power, total in enumerate(powers, start=1):
+                total += (L**power).T @ left[power] + right[power].T @ R**power
+            before = factor._transpose()._matmat(before)
+        size, square, cube = powers
+        return [variance / origin.n_walks, size, ratio(cube, square) / origin.n_walks]
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         """Return the jackknife's standard errors to first order.
