@@ -63,13 +63,17 @@ def test_law_has_the_moments_of_walks(kind, matrix, head):
     start = sum(f * np.linalg.matrix_power(M, k)[node] for k, f in enumerate(exact)) @ v[:, 0]
     added = sampled.in_groups(walks).features(K.origin.sequence) @ v[:, 0] - start
     law = WalkLaw.of(K.origin, 0)
-    moments = law.spread(v, np.array([node]))
+    moments = law.spread(v, law.fronts(np.array([node])))
     powers = [(added - added.mean()) ** 2, np.abs(added), added**2, np.abs(added) ** 3]
     if kind == "signed":  # absolute values of single deposits are more than those of their sums
         moments, powers = moments[:1], powers[:1]
     for moment, power in zip(moments, powers, strict=True):
         assert abs(power.mean() - moment[0, 0]) < 5 * power.std() / np.sqrt(walks)
-    undivided = law._replace(factors=law.factors * law.survival).spread(v, np.array([node])).variance[0, 0]
+    undivided = (
+        law._replace(factors=law.factors * law.survival)
+        .spread(v, law.fronts(np.array([node])))
+        .variance[0, 0]
+    )
     assert abs(powers[0].mean() - undivided) > 5 * powers[0].std() / np.sqrt(walks), "f in place of f / S"
 
 

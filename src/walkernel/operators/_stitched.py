@@ -187,6 +187,7 @@ class StitchedOperator(KernelOperator):
         """
         origin, n = self.factors[0]._walked_by(), self.shape[0]
         laws, threads = [WalkLaw.of(origin, side) for side in (0, 1)], thread_count("estimate", None)
+        fronts = [law.fronts(self.ids) for law in laws]
         after = [np.zeros((n, nodes.size))]
         after[0][nodes, np.arange(nodes.size)] = 1.0
         before = after[0]
@@ -194,11 +195,8 @@ class StitchedOperator(KernelOperator):
             after.append(factor._matmat(after[-1]))
         variance, *powers = np.zeros((4, nodes.size, nodes.size))
         for factor, behind in zip(self.factors, reversed(after), strict=True):
-            v, u = (
-                multiply_transposed(features, image, threads)
-                for features, image in ((factor.right, behind), (factor.left, before))
-            )
-            left, right = (law.spread(w, self.ids) for law, w in zip(laws, (v, u), strict=True))
+            left = laws[0].spread(multiply_transposed(factor.right, behind, threads), fronts[0])
+            right = laws[1].spread(multiply_transposed(factor.left, before, threads), fronts[1])
             L, R = np.abs(before), np.abs(behind)
             variance += np.square(L).T @ left.variance + right.variance.T @ np.square(R)
             if self.ensembles != "independent":

@@ -97,9 +97,9 @@ class WalkLaw(NamedTuple):
         """Whether the head leaves nothing to the walks."""
         return not self.factors.any()
 
-    def spread(self, v: NDArray[np.float64], starts: NDArray[np.int64]) -> Spread:
-        """Return moments of what a walk from each of some nodes adds for v, (n, c)."""
-        fronts, rests = self._fronts(starts), self._rests(v)
+    def spread(self, v: NDArray[np.float64], fronts: list[scipy.sparse.csr_array]) -> Spread:
+        """Return moments of what a walk adds for v, (n, c), from each node whose head has a front."""
+        rests = self._rests(v)
         mean, square, cube = (front @ rest for front, rest in zip(fronts, rests, strict=True))
         variance = square - mean**2
         variance[variance <= ROUNDING * square] = 0.0
@@ -127,7 +127,7 @@ class WalkLaw(NamedTuple):
             first, second, third = (going_on * (step @ moment) for step, moment in moments)
         return [first, second, third]
 
-    def _fronts(self, starts: NDArray[np.int64]) -> list[scipy.sparse.csr_array]:
+    def fronts(self, starts: NDArray[np.int64]) -> list[scipy.sparse.csr_array]:
         """Return chances to leave the head at a node times powers of the load there, (starts, n) each."""
         P = self.chances
         M = scipy.sparse.csr_array((P.data * self.loads, P.indices, P.indptr), shape=P.shape)
@@ -235,7 +235,7 @@ def _block_errors(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     spreads = []
     for law, own, other in zip(laws, (left, right), (right, left), strict=False):
-        spread = law.spread(other.on(nodes), np.searchsorted(nodes, own.ids))
+        spread = law.spread(other.on(nodes), law.fronts(np.searchsorted(nodes, own.ids)))
         spreads.append([moment[own.where, other.where] for moment in spread])
     variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
     variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))
