@@ -102,6 +102,42 @@ def test_lognormal_weights(options, law_is_used):
         assert covered[~rare].mean() < 0.9
 
 
+def spokes():
+    """Three hubs in a triangle, with a dozen leaves each."""
+    edges = [(0, 1), (1, 2), (2, 0)] + [(h, 3 + 12 * h + leaf) for h in range(3) for leaf in range(12)]
+    return wk.Graph.from_edges(edges, weights=np.random.default_rng(2).lognormal(0, 1, len(edges)))
+
+
+def one_way():
+    rng = np.random.default_rng(3)
+    return wk.Graph.from_scipy(graphs.random_matrix(symmetric=False, seed=4) * rng.lognormal(0, 2, (30, 30)))
+
+
+CELLS = {
+    "even": lambda: lognormal(0.0),
+    "lognormal": lambda: lognormal(3.0, seed=5),
+    "bridge": lambda: triangles(1e-9),
+    "hubs": spokes,
+    "directed": one_way,
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kernel", [wk.Diffusion(3.0), KERNEL], ids=str)
+@pytest.mark.parametrize("kind", CELLS)
+def test_every_cell_covers(kind, kernel):
+    """The 99.9 % upper bound of coverage, samples being the units, is at least .90; .97 of bounds hold."""
+    graph = CELLS[kind]()
+    rows, columns = np.random.default_rng(6).integers(0, graph.n_nodes, (2, 50))
+    for options in ({}, {"n_walks": 256}, {"budget": 400 * graph.n_nodes}):
+        covered, rare, bounded = judge(graph, kernel, rows, columns, 60, **options)
+        share = covered[~rare].mean()
+        deviations = ((covered - share) * ~rare).sum(axis=1)
+        assert share + 3.09 * np.sqrt((deviations**2).sum()) / (~rare).sum() >= 0.9
+        assert share < 0.97 or kind != "even", "no wider than need be"
+        assert not rare.any() or bounded[rare].mean() >= 0.97
+
+
 def test_stitched_operators_mark_rare_entries():
     path = wk.Graph.from_edges([(i, i + 1) for i in range(40)])
     K = wk.estimate_kernel(path, wk.Diffusion(1.0), 16, stitches=2)

@@ -22,6 +22,10 @@ An error bar is at least as long as the smallest of three lengths, which all fol
   many walks make up the variance, as they mostly do, jumps are short and the jackknife is left as it is;
 * τ / 1.96, where τ is the mean of the absolute values of all that walks add: those that never see an event
   miss no more than its mean, however large its variance is.
+
+The products cost as much as some columns of the kernel would on a graph of up to 4096 nodes; of larger ones
+only the part is taken that the walks of an entry's two nodes reached, heads included, so that the cost does
+not grow with the graph. Paths that leave that part and come back are neglected.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from walkernel.operators._error_bars import Origin
 
 JUMPS, NORMAL_QUANTILE = 1.5, 1.96
+"""In which the smallest of the three lengths is measured."""
 MAX_NODES = 2**12
 """Larger graphs are cut to the nodes that the features of an entry have, at most this many."""
 MAX_LENGTH = 2**10
