@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from walkernel.operators._error_bars import Origin
 
 JUMPS, NORMAL_QUANTILE = 1.5, 1.96
-"""In which the smallest of the three lengths is measured."""
+"""Jumps and normal standard errors that the error bar is measured against, see above."""
 MAX_NODES = 2**12
 """Larger graphs are cut to the nodes that the features of an entry have, at most this many."""
 MAX_LENGTH = 2**10
