@@ -222,9 +222,10 @@ class KernelOperator(LinearOperator):
         """Return K[rows[k], cols[k]] as ``entries`` does, with standard errors.
 
         The standard errors are those of the walks, by the jackknife over at least 16 independent groups of
-        them where there are so many, and 0 for a deterministic engine. They hold for entries that many
-        walks contribute to; where hardly a walk goes from one node to the other, they are too small in most
-        samples: ``rare`` tells where, and ``upper`` bounds the entries there too.
+        them where there are so many, and 0 for a deterministic engine. They are larger than that where the
+        law of the walks tells of events, such as a step along a weak edge, that these walks may have missed.
+        Where hardly a walk goes from one node to the other, no interval about the estimate says much:
+        ``rare`` tells where, and ``upper`` bounds the entries there too.
 
         Examples
         --------
@@ -328,7 +329,8 @@ class KernelOperator(LinearOperator):
         """Warn where walks found too few neighbours, or the last one by few walks, at nodes of most edges."""
         k, last = found.shape[1], found[:, -1]
         complete = np.flatnonzero(last >= 0)
-        edges = np.diff(self.graph.indptr)[self.ids[positions[complete]]]
+        ids, indptr = self.ids[positions[complete]], self.graph.indptr
+        edges = indptr[ids + 1] - indptr[ids]
         hubs = complete[np.argsort(-edges, kind="stable")[:HUBS_CHECKED]]
         few = hubs[self._are_rare(positions[hubs], last[hubs], values[hubs, -1])]
         missing = np.flatnonzero(last < 0)
@@ -407,14 +409,14 @@ class KernelOperator(LinearOperator):
         if estimate.n_groups > 0:
             level, beyond = CERTIFIED_LEVEL / n_others, self._beyond_heads()
             size, ratios = np.abs(estimate.value), np.zeros(values.shape)
-            ratios[there] = estimate.stderr**2 / np.maximum(size, np.finfo(float).tiny)
+            ratios[there] = estimate.stderr * (estimate.stderr / np.maximum(size, np.finfo(float).tiny))
             ratio = ratios.max(axis=1)
-            spread = -ndtri(level / 2) * np.sqrt(ratio[np.nonzero(there)[0]] * size)
+            spread = -ndtri(level / 2) * np.sqrt(ratio[np.nonzero(there)[0]]) * np.sqrt(size)
             width[there] = np.where(spread > 0, np.minimum(spread, beyond), beyond)
             width[there] = np.where(estimate.rare, np.inf, width[there])
             ceiling[there] = np.where(estimate.rare, estimate.upper, -np.inf)
             missed = ratio * math.log(1 / level)
-            missed = missed + np.sqrt(missed**2 + 2 * missed * rest)
+            missed = missed + np.sqrt(missed) * np.sqrt(missed + 2 * rest)
             rest = rest + np.where(ratio > 0, np.minimum(missed, beyond), beyond)
         bound = ceiling[:, k:].max(axis=1)
         if n_examined < n_others:

@@ -11,7 +11,7 @@ P = M₁…M_l,
 
 Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: for
 entries the G estimates K̂_(−g) are products of operators like K̂ itself, for K @ v their differences to first
-order.
+order. Those of entries are at least what the law of the walks tells (``_unseen``).
 
 Reference: Choromanski et al., "GRFs++" (2025), arXiv 2510.07716.
 """
@@ -25,15 +25,23 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, refuse
+from walkernel._checks import Described, refuse, thread_count
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
-from walkernel.operators._error_bars import Origin, enough_groups
+from walkernel.operators._error_bars import (
+    MOST_RELATIVE_ERROR,
+    Estimate,
+    Origin,
+    enough_groups,
+    largest_entry,
+)
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import jackknife_errors, standard_errors
+from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
 from walkernel.operators._walk import FeatureOperator
+from walkernel.products import multiply_transposed
 
 MOST_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""
@@ -130,8 +138,15 @@ class StitchedOperator(KernelOperator):
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
+        """Return the jackknife's standard errors, or those of the law of the walks where it tells of more."""
         if self.factors[0].origin is None:  # the transpose of an operator
             return self._transpose()._entry_errors(columns, rows)
+        errors, groups = self._jackknife_errors(rows, columns)
+        return np.maximum(errors, self._unseen_errors(rows, columns)), groups
+
+    def _jackknife_errors(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], int]:
         without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
         return jackknife_errors(without, axis=0), len(without)
 
@@ -139,6 +154,75 @@ class StitchedOperator(KernelOperator):
     def kernel(self) -> Kernel:
         """The kernel that is estimated."""
         return self.factors[0].kernel
+
+    def _entry_estimate(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Estimate:
+        errors, groups = self._entry_errors(rows, columns)
+        origin = self.factors[0]._walked_by()
+        rare = errors > MOST_RELATIVE_ERROR * np.abs(values.ravel())
+        if not WalkLaw.of(origin, 0).is_exact:
+            rare |= errors == 0  # no walk of a length that matters leads there
+        limits = np.where(rare, largest_entry(origin), 0.0) if rare.any() else np.zeros(rows.size)
+        shape = values.shape
+        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
+
+    def _unseen_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the least error bars of entries, from the law of the walks."""
+        errors, pending = np.zeros(rows.size), [np.argsort(rows, kind="stable")]
+        while pending:
+            entries = pending.pop()
+            nodes, where = np.unique(np.concatenate([rows[entries], columns[entries]]), return_inverse=True)
+            if entries.size > 1 and nodes.size * self.shape[0] > ELEMENTS_AT_ONCE:
+                pending += np.array_split(entries, 2)
+                continue
+            unit, moments = self._spread(nodes)
+            i, j = where.reshape(2, -1)
+            own = unseen_error(*(moment[i, j] for moment in moments))
+            if not self.graph.directed:  # the mean of the product and its transpose
+                own = (own + unseen_error(*(moment[j, i] for moment in moments))) / 2
+            errors[entries] = unit * own
+        return errors
+
+    def _spread(self, nodes: NDArray[np.int64]) -> tuple[float, list[NDArray[np.float64]]]:
+        """Return a unit, and in it variance, size of the random part and jumps of entries between nodes.
+
+        With L and R the products of the factors before and after M = ΦΨᵀ, the walks of node k change entry
+        (i, j) by L_ik dφ_k·(ΨᵀR)_j + (ΦᵀLᵀ)_i·dψ_k R_kj. Where both are the same walks their standard
+        deviations add up at most.
+        """
+        origin, n = self.factors[0]._walked_by(), self.shape[0]
+        laws, threads = [WalkLaw.of(origin, side) for side in (0, 1)], thread_count("estimate", None)
+        fronts = [law.fronts(self.ids) for law in laws]
+        f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
+        laws = [law.of_size_one(f_size) for law in laws]
+        units = np.zeros((n, nodes.size))
+        units[nodes, np.arange(nodes.size)] = 1.0
+        before, after = (units, 1.0), [(units, 1.0)]
+        for factor in self.factors[:0:-1]:
+            behind, size = after[-1]
+            after.append(_of_size_one(factor._matmat(behind), size))
+        variance, *powers = np.zeros((4, nodes.size, nodes.size))
+        first = 0.0
+        for factor, (R, r_size) in zip(self.factors, reversed(after), strict=True):
+            L, l_size = before
+            right, left = (
+                multiply_transposed(side, V, threads) for side, V in ((factor.right, R), (factor.left, L))
+            )
+            v_size = max(float(np.abs(right).max()), float(np.abs(left).max())) or 1.0
+            unit = f_size * l_size * r_size * v_size
+            first = first or unit
+            ahead, back = laws[0].spread(right / v_size, fronts[0]), laws[1].spread(left / v_size, fronts[1])
+            L_abs, R_abs, share = np.abs(L), np.abs(R), unit / first
+            own = np.square(L_abs).T @ ahead.variance + back.variance.T @ np.square(R_abs)
+            if self.ensembles != "independent":
+                own += 2 * (L_abs * np.sqrt(back.variance)).T @ (np.sqrt(ahead.variance) * R_abs)
+            variance += share**2 * own
+            for power, total in enumerate(powers, start=1):
+                total += share**power * ((L_abs**power).T @ ahead[power] + back[power].T @ R_abs**power)
+            before = _of_size_one(factor._transpose()._matmat(L), l_size)
+        sizes, square, cube = powers
+        return first, [variance / origin.n_walks, sizes, ratio(cube, square) / origin.n_walks]
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         deviations, _ = self.deviations(V)
@@ -182,6 +266,12 @@ class StitchedOperator(KernelOperator):
         walked = [_Groups(origin) for origin in origins]
         for g in range(walked[0].origin.n_groups):
             yield StitchedOperator(self.graph, [groups.without(g) for groups in walked])
+
+
+def _of_size_one(values: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
+    """Return values whose largest is one, and their unit, given the unit that they are in."""
+    size = float(np.abs(values).max()) or 1.0
+    return values / size, unit * size
 
 
 def _turned(factors: Sequence[FeatureOperator]) -> tuple[FeatureOperator, ...]:

@@ -144,22 +144,22 @@ class FeatureOperator(KernelOperator):
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
-        errors, _, groups = self._jackknife(rows, columns)
+        errors, _, groups = self._errors_and_rarity(rows, columns)
         return errors, groups
 
-    def _jackknife(
+    def _errors_and_rarity(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
-        """Return standard errors, whether too few groups contribute, and the number of groups."""
+        """Return standard errors, whether too few walks contribute to tell, and the number of groups."""
         if self.origin is None:  # the transpose of an operator
-            return self._transpose()._jackknife(columns, rows)
+            return self._transpose()._errors_and_rarity(columns, rows)
         groups = enough_groups("estimate", self.origin.n_walks, self.origin.sampler)
         return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
 
     def _entry_estimate(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
-        errors, few, groups = self._jackknife(rows, columns)
+        errors, few, groups = self._errors_and_rarity(rows, columns)
         sizes = np.abs(values.ravel())
         beyond = largest_rest(self._walked_by())
         rare = (few & (beyond > MOST_RELATIVE_ERROR * sizes)) | (errors > MOST_RELATIVE_ERROR * sizes)
@@ -182,7 +182,7 @@ class FeatureOperator(KernelOperator):
         if origin.pair == "lazy" or self.graph.directed:
             return np.full(rows.size, largest_entry(origin))
         nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
-        errors, _, groups = self._jackknife(nodes, nodes)
+        errors, groups = self._entry_errors(nodes, nodes)
         diagonal = self._entries(nodes, nodes) + stdtrit(groups - 1, 0.975) * errors
         left, right = np.sqrt(np.maximum(diagonal, 0.0))[where].reshape(2, -1)
         return np.asarray(left * right)

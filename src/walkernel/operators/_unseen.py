@@ -1,0 +1,284 @@
+"""What the groups of walks cannot tell: the spread of a walk, from its law.
+
+The jackknife over groups of walks sees only what happened. Where an entry depends on events of which a sample
+has hardly one, such as a walk that crosses a weak edge, the groups agree, and agree on too little. The law of
+the walks is known, however. Let a walk deposit c_l v(x) times its load when it arrives at node x with its
+l-th step, where c_l = f_l / S(l), or 0 within the exact head, and let R_l be all that it adds after that,
+relative to its load at x. With D_l = c_l v + R_l, the matrix M and the law of steps P,
+
+    E[R_{l−1}] = S(l)/S(l−1) · M E[D_l],        E[R_{l−1}²] = S(l)/S(l−1) · Q E[D_l²],   Q = M²/P,
+    E[D_l²] = c_l² v² + 2 c_l v E[R_l] + E[R_l²],
+
+and likewise for the third moment with P (M/P)³, so that sparse products from the last length back to the head
+give the moments of a walk from every node at once. With v = φ_j, the variance of φ_i·φ_j to first order is
+that of the walks of i plus that of the walks of j with v = φ_i.
+
+An error bar is at least as long as the smallest of three lengths, which all follow from these moments:
+
+* σ, the standard deviation;
+* 1.5 jumps. A jump is what one walk of those that make up the variance changes, E|Z|³ / E|Z|² over the number
+  of walks. By the rule of three, an event that no walk took is expected to occur less than three times in as
+  many walks, with 95 % confidence; and 95 % intervals have at least twice the length of an error bar. Where
+  many walks make up the variance, as they mostly do, jumps are short and the jackknife is left as it is;
+* τ / 1.96, where τ is the mean of the absolute values of all that walks add: those that never see an event
+  miss no more than its mean, however large its variance is.
+
+The products cost as much as some columns of the kernel would on a graph of up to 4096 nodes; of larger ones
+only the part is taken that the walks of an entry's two nodes reached, heads included, so that the cost does
+not grow with the graph. Paths that leave that part and come back are neglected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel.features import modulation_values
+from walkernel.walks import hop_table
+
+if TYPE_CHECKING:
+    from walkernel.operators._error_bars import Origin
+
+JUMPS, NORMAL_QUANTILE = 1.5, 1.96
+"""Jumps and normal standard errors that the error bar is measured against, see above."""
+MAX_NODES = 2**12
+"""Larger graphs are cut to the nodes that the features of an entry have, at most this many."""
+MAX_LENGTH = 2**10
+NEGLIGIBLE, ROUNDING = 1e-4, 1e-12
+"""Share of Σ f²/S in lengths that are left out, and of a second moment that is taken for rounding."""
+ELEMENTS_AT_ONCE, ELEMENTS_OF_CUTS = 2**22, 2**14
+"""Elements of v for a block of entries: of the whole graph, and of parts of a larger one."""
+
+
+class Spread(NamedTuple):
+    """Moments of what one walk adds, for each start node and each column of v: (starts, c) each."""
+
+    variance: NDArray[np.float64]
+    size: NDArray[np.float64]
+    """Mean of the absolute value; ``square`` and ``cube`` are those of its powers."""
+    square: NDArray[np.float64]
+    cube: NDArray[np.float64]
+
+
+class WalkLaw(NamedTuple):
+    """The law of one set of walks on a graph, or on some of its nodes."""
+
+    chances: scipy.sparse.csr_array
+    """P, the law of steps."""
+    loads: NDArray[np.float64]
+    """M/P of each of its entries."""
+    head: int
+    factors: NDArray[np.float64]
+    """c_l, from l = 0."""
+    survival: NDArray[np.float64]
+    is_closed: bool
+    """Whether no edge leads out of the nodes, and no length that matters is left out."""
+
+    @classmethod
+    def of(cls, origin: Origin, side: int, nodes: NDArray[np.int64] | None = None) -> WalkLaw:
+        """Return the law of the left-hand (0) or right-hand (1) walks, restricted to nodes in order."""
+        graph, sampler, matrix = origin.graph, origin.sampler, origin.kernel.matrix
+        hops = hop_table(graph, matrix, sampler.transition, bool(side))
+        within = np.arange(graph.n_nodes) if nodes is None else nodes
+        counts = hops.indptr[within + 1] - hops.indptr[within]
+        start = np.repeat(np.arange(within.size), counts)
+        edges = np.arange(start.size) + np.repeat(hops.indptr[within] - np.cumsum(counts) + counts, counts)
+        target, inside = _positions(hops.indices[edges], within)
+        start, target, edges = start[inside], target[inside], edges[inside]
+        u, v = within[start], within[target]
+        values = hops.values[edges] if hops.values.size else 1.0
+        weights = np.abs(hops.weights[edges]) if hops.weights.size else 1.0
+        chances = weights / hops.totals[u]
+        loads = hops.leave[u] * values * hops.enter[v] / chances
+        indptr = np.searchsorted(start, np.arange(within.size + 1))
+        P = scipy.sparse.csr_array((chances, target, indptr), shape=(within.size, within.size))
+        factors, survival, complete = _lengths(origin, bool(side))
+        return cls(P, loads, sampler.head, factors, survival, bool(inside.all()) and complete)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the head leaves nothing to the walks."""
+        return self.is_closed and not self.factors.any()
+
+    def of_size_one(self, unit: float) -> WalkLaw:
+        """Return the law for f in some unit, so that powers of it do not overflow."""
+        return self._replace(factors=self.factors / unit)
+
+    def spread(self, v: NDArray[np.float64], fronts: list[scipy.sparse.csr_array]) -> Spread:
+        """Return moments of what a walk adds for v, (n, c), from each node whose head has a front."""
+        rests = self._rests(v)
+        mean, square, cube = (front @ rest for front, rest in zip(fronts, rests, strict=True))
+        variance = square - mean**2
+        variance[variance <= ROUNDING * square] = 0.0
+        if min(self.loads.min(initial=0), self.factors.min(initial=0), v.min(initial=0)) < 0:
+            positive = self._replace(loads=np.abs(self.loads), factors=np.abs(self.factors))
+            rests = positive._rests(np.abs(v))
+            mean, square, cube = (abs(front) @ rest for front, rest in zip(fronts, rests, strict=True))
+        return Spread(variance, mean, square, cube)
+
+    def _rests(self, v: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return E[R], E[R²] and E[R³] where walks leave the head, (n, c) each."""
+        P = self.chances
+        steps = [
+            scipy.sparse.csr_array((P.data * self.loads**power, P.indices, P.indptr), shape=P.shape)
+            for power in (1, 2, 3)
+        ]
+        first, second, third = (np.zeros(v.shape) for _ in steps)
+        for length in range(self.factors.size - 1, self.head, -1):
+            deposit = self.factors[length] * v
+            third += deposit * (3 * second + deposit * (3 * first + deposit))
+            second += deposit * (2 * first + deposit)
+            first += deposit
+            going_on = self.survival[length] / self.survival[length - 1]
+            moments = zip(steps, (first, second, third), strict=True)
+            first, second, third = (going_on * (step @ moment) for step, moment in moments)
+        return [first, second, third]
+
+    def fronts(self, starts: NDArray[np.int64]) -> list[scipy.sparse.csr_array]:
+        """Return chances to leave the head at a node times powers of the load there, (starts, n) each."""
+        P = self.chances
+        M = scipy.sparse.csr_array((P.data * self.loads, P.indices, P.indptr), shape=P.shape)
+        units = (np.ones(starts.size), starts, np.arange(starts.size + 1))
+        chances = reached = scipy.sparse.csr_array(units, shape=(starts.size, P.shape[0]))
+        for _ in range(self.head):
+            chances, reached = chances @ P, reached @ M
+        total = chances.sum(axis=1)
+        inverse = chances.copy()
+        inverse.data = 1 / np.maximum(inverse.data, np.finfo(np.float64).tiny)
+        loads = reached.multiply(inverse).multiply(total[:, None]).tocsr()
+        squares = reached.multiply(loads).tocsr()
+        return [reached, squares, squares.multiply(loads).tocsr()]
+
+
+def _lengths(origin: Origin, transpose: bool) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """Return c_l and S(l) for the lengths that matter, and whether these are few enough to have them all."""
+    sampler, survival = origin.sampler, origin.sampler.survival()
+    arguments = (origin.graph, origin.sequence, sampler, origin.kernel.matrix, survival.size, transpose)
+    f = modulation_values(*arguments).copy()
+    f[: sampler.head + 1] = 0.0
+    beyond = np.cumsum((np.square(f / (np.abs(f).max() or 1.0)) / survival)[::-1])[::-1]
+    count = int(np.count_nonzero(beyond > NEGLIGIBLE * beyond[0]))
+    kept = slice(min(MAX_LENGTH, count))
+    return (f / survival)[kept], survival[kept], count <= MAX_LENGTH
+
+
+def _positions(
+    targets: NDArray[np.int64], nodes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where targets stand among nodes in order, and which are there."""
+    position = np.minimum(np.searchsorted(nodes, targets), nodes.size - 1)
+    return position, nodes[position] == targets
+
+
+class EntryFeatures(NamedTuple):
+    """Features of one side of entries: those of distinct nodes, and which of these each entry has."""
+
+    ids: NDArray[np.int64]
+    features: scipy.sparse.csr_array  # (len(ids), n_nodes)
+    where: NDArray[np.int64]  # (entries,)
+
+    def part(self, entries: NDArray[np.int64]) -> EntryFeatures:
+        """Return the same for some of the entries."""
+        needed, where = np.unique(self.where[entries], return_inverse=True)
+        return EntryFeatures(self.ids[needed], self.features[needed], where)
+
+    def on(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the features as columns on nodes in order, (len(nodes), len(ids))."""
+        position, inside = _positions(self.features.indices, nodes)
+        owner = np.repeat(np.arange(self.ids.size), np.diff(self.features.indptr))
+        columns = np.zeros((nodes.size, self.ids.size))
+        np.add.at(columns, (position[inside], owner[inside]), self.features.data[inside])
+        return columns
+
+
+def unseen_error(
+    variance: NDArray[np.float64], size: NDArray[np.float64], jump: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the least error bar of an estimate: the smallest of σ, 1.5 jumps and τ / 1.96."""
+    return np.asarray(np.minimum(np.sqrt(variance), np.minimum(JUMPS * jump, size / NORMAL_QUANTILE)))
+
+
+def unseen_errors(
+    origin: Origin, left: EntryFeatures, right: EntryFeatures
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the least error bars of entries, and where they tell of what walks may do.
+
+    They do not where no walk of the lengths that matter leads from one node to the other, nor where paths
+    that leave the nodes of the features, which a large graph is cut to, are left out.
+    """
+    n, n_entries = origin.graph.n_nodes, left.where.size
+    errors, known = np.zeros(n_entries), np.zeros(n_entries, dtype=bool)
+    laws = _laws(origin, None) if n <= MAX_NODES else None
+    most = ELEMENTS_AT_ONCE if laws is not None else ELEMENTS_OF_CUTS
+    pending = [np.argsort(left.where, kind="stable")]
+    while pending:
+        entries = pending.pop()
+        sides = left.part(entries), right.part(entries)
+        nodes = np.arange(n) if laws is not None else _reached(*sides)
+        elements = nodes.size * (sides[0].ids.size + sides[1].ids.size)
+        if entries.size > 1 and (elements > most or nodes.size > MAX_NODES):
+            pending += np.array_split(entries, 2)
+            continue
+        if laws is None:
+            nodes = _heaviest(nodes, *sides)
+        errors[entries], known[entries] = _block_errors(origin, laws or _laws(origin, nodes), nodes, *sides)
+    return errors, known
+
+
+def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a quotient, 0 where the divisor is."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+def _laws(origin: Origin, nodes: NDArray[np.int64] | None) -> list[WalkLaw]:
+    """Return the laws of the walks of each side that walks: the same one twice on undirected graphs."""
+    left = WalkLaw.of(origin, 0, nodes)
+    if origin.pair == "lazy":
+        return [left]
+    return [left, WalkLaw.of(origin, 1, nodes) if origin.graph.directed else left]
+
+
+def _block_errors(
+    origin: Origin, laws: list[WalkLaw], nodes: NDArray[np.int64], left: EntryFeatures, right: EntryFeatures
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the error bars of some entries; moments are those of f and of features of size one."""
+    unit = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
+    others = (right, left)[: len(laws)]
+    size = max(float(np.abs(other.features.data).max(initial=0.0)) for other in others) or 1.0
+    spreads = []
+    for law, own, other in zip(laws, (left, right), others, strict=False):
+        fronts = law.fronts(np.searchsorted(nodes, own.ids))
+        spread = law.of_size_one(unit).spread(other.on(nodes) / size, fronts)
+        spreads.append([moment[own.where, other.where] for moment in spread])
+    variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
+    variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))
+    if origin.ensembles != "independent" and len(laws) == 2:
+        diagonal = left.ids[left.where] == right.ids[right.where]  # the same walks on both sides
+        variance = np.where(diagonal, np.square(np.sqrt(variances).sum(axis=0)), variance)
+        jump[diagonal] *= 2
+    m = origin.n_walks
+    errors = unit * size * unseen_error(variance / m, sizes.sum(axis=0), jump / m)
+    if all(law.is_exact for law in laws):
+        return errors, np.ones(errors.size, dtype=bool)
+    return errors, (errors > 0) & all(law.is_closed for law in laws)
+
+
+def _reached(*sides: EntryFeatures) -> NDArray[np.int64]:
+    """Return the nodes that the entries' features have, and their own, in order."""
+    parts = [part for side in sides for part in (side.ids, side.features.indices)]
+    return np.unique(np.concatenate(parts)).astype(np.int64)
+
+
+def _heaviest(nodes: NDArray[np.int64], *sides: EntryFeatures) -> NDArray[np.int64]:
+    """Return nodes cut to those of the largest features, and the entries' own."""
+    if nodes.size <= MAX_NODES:
+        return nodes
+    weights = np.zeros(nodes.size)
+    for side in sides:
+        features = np.abs(side.on(nodes)).sum(axis=1)
+        weights += features / features.sum()
+        weights[np.searchsorted(nodes, side.ids)] = np.inf
+    return nodes[np.sort(np.argpartition(-weights, MAX_NODES)[:MAX_NODES])]
