@@ -11,7 +11,6 @@ from walkernel import products
 from walkernel.products import entry_products, multiply, multiply_transposed
 
 
-
 @st.composite
 def cut_matrices(draw):
     """Return a matrix, some edges of blocks, empty ones among them, a kind of blocks and a size of leaves."""

@@ -15,7 +15,6 @@ from walkernel import _chunks
 from walkernel.kernels import convolve, deconvolve
 
 
-
 @st.composite
 def small_graphs(draw):
     n = draw(st.integers(1, 9))
