@@ -38,7 +38,7 @@ test-all: $(VENV)/.test
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST) -q -m "not gpu"
 	NUMBA_DISABLE_JIT=1 WALKERNEL_TEST_DEPTH=short $(BIN)/coverage run $(PYTEST) -q -m "not deep and not gpu" \
-		tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
+		-W "ignore:overflow encountered in scalar add:RuntimeWarning" tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
 	TRITON_INTERPRET=1 $(BIN)/coverage run $(PYTEST) -q -m "not gpu" tests/device
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95

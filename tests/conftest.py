@@ -14,4 +14,5 @@ DEPTH = os.environ.get("WALKERNEL_TEST_DEPTH", "short")
 settings.load_profile(DEPTH)
 if DEPTH == "short":
     os.environ.pop("WALKERNEL_DATA", None)
+os.environ["WALKERNEL_QUIET"] = "1"  # what is compiled depends on which test comes first
 os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-tests-without-a-cache")

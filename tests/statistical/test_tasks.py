@@ -7,6 +7,7 @@ from scipy.stats import norm
 import graphs
 import walkernel as wk
 from data_sets import needs_data
+from depth import mostly_deep
 from walkernel.datasets import stochastic_block_model
 from walkernel.tasks._ode_walks import WalkPlan
 
@@ -20,7 +21,7 @@ def unbiased(estimates, exact):
     return bool(np.abs(z).max() < norm.isf(1e-6 / (2 * z.size)) and 0.5 < (z**2).mean() < 1.6)
 
 
-@pytest.mark.parametrize("kind", ["unweighted", "weighted", "directed"])
+@pytest.mark.parametrize("kind", mostly_deep(["unweighted", "weighted", "directed"], ["weighted"]))
 def test_the_smoother_is_unbiased_also_at_known_nodes(kind):
     graph, known = graphs.KINDS[kind](), np.arange(0, 30, 3)
     values = RNG.normal(size=known.size)
@@ -49,8 +50,10 @@ def unbiased_along(x, exact, direction):
     return bool(np.abs(z).max() < 4)
 
 
-@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
-@pytest.mark.parametrize("kind", ["unweighted", "directed"])
+EQUATIONS = [(kind, pair) for kind in ("unweighted", "directed") for pair in ("symmetric", "lazy")]
+
+
+@pytest.mark.parametrize(("kind", "pair"), mostly_deep(EQUATIONS, EQUATIONS[:1]))
 def test_differential_equations_are_unbiased_with_true_error_bars(monkeypatch, kind, pair):
     """Bias by z; spread and 95 % intervals (Student's t, 15 degrees of freedom) against the stated errors."""
     graph = graphs.KINDS[kind]()

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._sampling import TASK_WALKS, Pool, Request, walk
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, subroutine
 
 CHUNKS = 16
 """Chunks of start nodes at most, each with sums of its own while it is walked."""
@@ -96,10 +96,11 @@ def multiply_groups(
             value, own = np.float32(data[q]), groups[indices[q]]
             for g in range(total.size):
                 total[g] += value * own[g]
-        out[row] = total
+        for g in range(total.size):
+            out[row, g] = total[g]
 
 
-@compiled
+@subroutine
 def square_row(
     first: int,
     n_groups: int,
