@@ -35,15 +35,15 @@ def run(folder, code=FIRST_LINES, **variables):
 
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_compiling_is_said_once_and_does_not_take_long(tmp_path):
-    """Bounds are twice what was measured on an idle core, 6 s and 1 s, since tests share their cores."""
+    """11 s and 1.3 s of processor time where eight processes share two cores; array expressions took 28 s."""
     cold, said, seconds = run(tmp_path)
     assert said == SAID
     assert "±" in cold
     assert SAID not in cold
-    assert seconds < 12
+    assert seconds < 15
     warm, said, seconds = run(tmp_path)
     assert (warm, said) == (cold, "")
-    assert seconds < 2
+    assert seconds < 2.5
 
 
 SMALL = """
