@@ -35,12 +35,12 @@ def run(folder, code=FIRST_LINES, **variables):
 
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_compiling_is_said_once_and_does_not_take_long(tmp_path):
-    """11 s and 1.3 s of processor time where eight processes share two cores; array expressions took 28 s."""
+    """Processor time: 10 s, 14 s where nine processes share two cores, and then 1.3 s; it once took 25 s."""
     cold, said, seconds = run(tmp_path)
     assert said == SAID
     assert "±" in cold
     assert SAID not in cold
-    assert seconds < 15
+    assert seconds < 20
     warm, said, seconds = run(tmp_path)
     assert (warm, said) == (cold, "")
     assert seconds < 2.5

@@ -53,7 +53,7 @@ def unbiased_along(x, exact, direction):
 EQUATIONS = [(kind, pair) for kind in ("unweighted", "directed") for pair in ("symmetric", "lazy")]
 
 
-@pytest.mark.parametrize(("kind", "pair"), mostly_deep(EQUATIONS, EQUATIONS[:1]))
+@pytest.mark.parametrize(("kind", "pair"), mostly_deep(EQUATIONS, [("directed", "symmetric")]))
 def test_differential_equations_are_unbiased_with_true_error_bars(monkeypatch, kind, pair):
     """Bias by z; spread and 95 % intervals (Student's t, 15 degrees of freedom) against the stated errors."""
     graph = graphs.KINDS[kind]()
