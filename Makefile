@@ -1,47 +1,47 @@
-# make demo   set up, then estimate five kernels on the karate graph (a table and a picture)
-# make test   set up, then run every test
-# make lint   style, types and layers      make bench   the benchmark tables
+# make demo       set up, then estimate five kernels on the karate graph (a table and a picture)
+# make test       set up, then run the tests that need nothing from outside this folder: minutes
+# make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
+#                 and the data sets in the folder that WALKERNEL_DATA names, if any
+# make lint       style, types and layers      make bench   the benchmark tables
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# modules are compiled when they are imported, which most of those installed never are
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 export PYTHONDONTWRITEBYTECODE =
 export MPLBACKEND = agg
 
-ifndef WALKERNEL_DATA
-ifneq ($(wildcard ../shared/data),)
-test test-core: export WALKERNEL_DATA := $(abspath ../shared/data)
-endif
-endif
-
 # one test on each core: neither walks nor linear algebra take more threads than a test asks for
 WORKERS ?= auto
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
-test test-core: export WALKERNEL_NUM_THREADS = 1
-test test-core: export OMP_NUM_THREADS = 1
+test test-all: export WALKERNEL_NUM_THREADS = 1
+test test-all: export OMP_NUM_THREADS = 1
+test: export WALKERNEL_TEST_DEPTH = short
+test-all: export WALKERNEL_TEST_DEPTH = long
 
 # tests of other things than compiled loops, which are slow where loops are not compiled
 NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
 	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py experiments \
 	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py
 
-.PHONY: demo test test-core lint bench clean
+.PHONY: demo test test-all lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkernel demo
 
 test: $(VENV)/.test
+	env -u WALKERNEL_DATA $(BIN)/python $(PYTEST) -q -m "not deep and not gpu"
+
+test-all: $(VENV)/.test
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) -q tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
-	TRITON_INTERPRET=1 $(BIN)/coverage run $(PYTEST) -q tests/device -m "not gpu"
+	$(BIN)/coverage run $(PYTEST) -q -m "not gpu"
+	NUMBA_DISABLE_JIT=1 WALKERNEL_TEST_DEPTH=short $(BIN)/coverage run $(PYTEST) -q -m "not deep and not gpu" \
+		-W "ignore:overflow encountered in scalar add:RuntimeWarning" tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
+	TRITON_INTERPRET=1 $(BIN)/coverage run $(PYTEST) -q -m "not gpu" tests/device
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
-
-test-core: $(VENV)/.test
-	$(BIN)/python $(PYTEST) tests/unit tests/contracts tests/property tests/parity tests/statistical
 
 lint: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples

@@ -43,7 +43,8 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     table, factors = request.table, 1.0 / request.survival
     walkers, alone = _state.make_walkers(BLOCK * N_WALKS), _state.Coupling(0, 0, 0)
     no_heads, front = request.heads(starts[:BLOCK])
-    active = np.zeros(request.thresholds.size + 2, dtype=np.int64)
+    active, rank = np.zeros((2, request.thresholds.size + 2), dtype=np.int64)
+    reserved = np.empty(BLOCK * N_WALKS, dtype=np.int32)
     room = request.expected_deposits(4 * BLOCK * N_WALKS)
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)
     indices, data = np.empty(room, dtype=np.int32), np.empty(room)
@@ -74,7 +75,7 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
             0,
             walkers,
         )
-        lined = (block, N_WALKS, key, table.first, front, 0, walkers, active, nodes, values, factors[0])
+        lined = (block, N_WALKS, key, table.first, front, 0, walkers, active, rank, nodes, values, factors[0])
         return total, lined
 
     for begin in range(0, n_nodes, BLOCK):
@@ -98,6 +99,9 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
                     0,
                     walkers,
                     active,
+                    rank,
+                    reserved,
+                    total,
                     nodes,
                     values,
                 )

@@ -1,9 +1,18 @@
-"""How deep the tests go: short for ``make test``, long for ``make test-all``."""
+"""How deep the tests go: short for ``make test``, long for ``make test-all``.
+
+Short tests see no data from elsewhere, and none of them sees the user's own cache of data sets.
+"""
 
 import os
+import tempfile
 
 from hypothesis import settings
 
 settings.register_profile("short", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.register_profile("long", deadline=None, max_examples=100, derandomize=True, database=None)
-settings.load_profile(os.environ.get("WALKERNEL_TEST_DEPTH", "short"))
+DEPTH = os.environ.get("WALKERNEL_TEST_DEPTH", "short")
+settings.load_profile(DEPTH)
+if DEPTH == "short":
+    os.environ.pop("WALKERNEL_DATA", None)
+os.environ["WALKERNEL_QUIET"] = "1"  # what is compiled depends on which test comes first
+os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-tests-without-a-cache")

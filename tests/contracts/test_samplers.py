@@ -11,6 +11,7 @@ from scipy.stats import chi2, norm
 import graphs
 import judges
 import walkernel as wk
+from depth import mostly_deep
 from oracles import expected_squared_error, transition_matrix
 
 KERNEL = wk.Diffusion(2.0)
@@ -53,10 +54,10 @@ def one_walk_each(sampler, position):
 
 
 @pytest.mark.parametrize("position", [0, 5, 15])
-@every_sampler
-def test_single_walks_have_their_law(sampler, position):
+@pytest.mark.parametrize("name", mostly_deep(SAMPLERS, ["paper", "coupled", "groups of 4", "long head"]))
+def test_single_walks_have_their_law(name, position):
     """Lengths, first steps and second steps by chi-square at the level 1e-4, over 3000 seeds."""
-    graph = graphs.weighted()
+    graph, sampler = graphs.weighted(), SAMPLERS[name]
     paths = one_walk_each(sampler, position)
     survival = np.append(sampler.survival()[sampler.head :], 0.0)[:12]
     P = transition_matrix(graph.to_scipy().toarray(), sampler.transition)
@@ -89,16 +90,16 @@ def test_the_fit_notices_a_wrong_law():
     assert not fits(first, transition_matrix(graph.to_scipy().toarray(), "uniform")[0])
 
 
-@every_sampler
-@pytest.mark.parametrize(
-    ("kind", "ensembles"),
-    [
-        *[(kind, None) for kind in ("unweighted", "weighted", "directed", "self-loops")],
-        ("weighted", "independent"),
-    ],
-)
-def test_unbiased_by_both_rules(sampler, kind, ensembles):
-    graph = graphs.KINDS[kind]()
+WALKED = [
+    *[(kind, None) for kind in ("unweighted", "weighted", "directed", "self-loops")],
+    ("weighted", "independent"),
+]
+UNBIASED = [(name, *walked) for name in SAMPLERS for walked in WALKED]
+
+
+@pytest.mark.parametrize(("name", "kind", "ensembles"), mostly_deep(UNBIASED, UNBIASED[::6]))
+def test_unbiased_by_both_rules(name, kind, ensembles):
+    graph, sampler = graphs.KINDS[kind](), SAMPLERS[name]
     law = wk.matched_law(graph, KERNEL)
     if isinstance(sampler, wk.CoupledWalks):
         sampler = replace(sampler, law=law[sampler.head :])

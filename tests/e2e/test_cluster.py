@@ -10,6 +10,7 @@ from distributed import Client
 import walkernel as wk
 import walkernel.distributed as there
 from clusters import cluster, wait_until
+from depth import mostly_deep
 from graphs import isolated
 
 N_NODES, N_WALKS = 700, 24
@@ -79,7 +80,7 @@ def assert_same(K, expected, columns=(1, 5)):
     assert K.n_steps == expected.n_steps
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_deep(CASES, ["undirected", "directed", "lazy, some nodes"]))
 def test_kernels_are_the_same(case, dask):
     make, options = CASES[case]
     graph = make()
@@ -91,6 +92,7 @@ def test_kernels_are_the_same(case, dask):
         assert_same(K, expected)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("block_size", [1, 40, 256, 10**6])
 def test_any_size_of_blocks(block_size, dask):
     graph = random_graph(500 if block_size > 1 else 40)
@@ -100,6 +102,7 @@ def test_any_size_of_blocks(block_size, dask):
     assert_same(K, expected, columns=(3,))
 
 
+@pytest.mark.deep
 def test_large_arguments_travel_on_their_own(dask):
     graph = random_graph(2000)
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS)
@@ -107,6 +110,7 @@ def test_large_arguments_travel_on_their_own(dask):
     assert_same(K, expected, columns=(100,))
 
 
+@pytest.mark.deep
 def test_stitched_products(dask):
     graph = random_graph(600)
     expected = wk.estimate_kernel(graph, wk.Diffusion(3.0), 16, stitches=2)
@@ -116,6 +120,7 @@ def test_stitched_products(dask):
     assert K.n_steps == expected.n_steps
 
 
+@pytest.mark.deep
 def test_standard_errors_are_the_same(dask):
     graph = random_graph(300)
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS).estimate([0, 1], [1, 7])
@@ -125,6 +130,7 @@ def test_standard_errors_are_the_same(dask):
     assert np.array_equal(found.stderr, expected.stderr)
 
 
+@pytest.mark.deep
 def test_graphs_in_folders_go_by_their_path(dask, tmp_path):
     graph = stored(tmp_path)
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS)
@@ -135,6 +141,7 @@ def test_graphs_in_folders_go_by_their_path(dask, tmp_path):
     assert len(pickle.dumps(sent.result())) < 1000
 
 
+@pytest.mark.deep
 def test_graphs_in_memory_are_sent_once(dask, monkeypatch):
     graph, sent = random_graph(3000), []
     scatter = Client.scatter
@@ -151,6 +158,7 @@ def test_graphs_in_memory_are_sent_once(dask, monkeypatch):
     assert size >= graph.indices.nbytes
 
 
+@pytest.mark.deep
 def test_records_of_walks_do_not_take_the_graph_along(dask):
     graph = random_graph(3000)
     walks = there.sample_walks(graph, 2, client=dask.client, block_size=500)
@@ -159,6 +167,7 @@ def test_records_of_walks_do_not_take_the_graph_along(dask):
     assert size < 1.2 * sizes(dask)[record.key] < len(pickle.dumps(graph))
 
 
+@pytest.mark.deep
 def test_features_stay_on_the_workers(dask, monkeypatch):
     graph = random_graph(2000)
     gathered = []
@@ -226,6 +235,7 @@ def test_features(dask, tmp_path):
     assert_same_rows(again.to_csr(), expected)
 
 
+@pytest.mark.deep
 def test_few_blocks_wait_for_this_process(dask, tmp_path):
     """Workers do not run ahead of what is written: four blocks for each of them."""
     graph, waiting = random_graph(1000), []
@@ -237,6 +247,7 @@ def test_few_blocks_wait_for_this_process(dask, tmp_path):
     assert 2 <= max(waiting) <= 8
 
 
+@pytest.mark.deep
 def test_directories(dask, tmp_path):
     graph = random_graph()
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS, ensembles="independent")
@@ -248,6 +259,7 @@ def test_directories(dask, tmp_path):
     assert_same(K, expected)
 
 
+@pytest.mark.deep
 def test_clustering(dask):
     graph = random_graph(weighted=False)
     local = wk.estimate_kernel(graph, wk.Diffusion(3.0), N_WALKS)
@@ -256,6 +268,7 @@ def test_clustering(dask):
     assert np.array_equal(*labels)
 
 
+@pytest.mark.deep
 def test_a_second_client_in_another_thread(dask):
     graph = random_graph(300)
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS) @ np.ones(300)

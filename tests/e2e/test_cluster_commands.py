@@ -43,6 +43,7 @@ def assert_same_rows(found, expected):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
 
 
+@pytest.mark.deep
 def test_files_and_folders_from_a_cluster(dask, folder, expected):
     command = ("features", "karate", "--walks", 32, "--seed", 5, "--scheduler", dask.address)
     result = call(*command, "--out", "phi.npz")
@@ -69,6 +70,7 @@ def test_folders_without_a_cluster(folder, expected):
     assert "seed = 6" in other.stderr
 
 
+@pytest.mark.deep
 def test_some_nodes_from_a_cluster(dask, folder):
     (folder / "friends.csv").write_text("Ada,Ben\nBen,Cem\nCem,Ada\n")
     command = ("features", "friends.csv", "--node", "Cem", "Ada")
@@ -82,6 +84,7 @@ def heed_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("on_a_cluster", [False, True])
 def test_an_interrupt_says_how_to_go_on(on_a_cluster, dask, folder):
     options = ["--walks", "3000", "--out", "phi", "--block-size", str(BLOCK)]
@@ -105,6 +108,7 @@ def test_an_interrupt_says_how_to_go_on(on_a_cluster, dask, folder):
     assert wk.open_features(folder / "phi").shape == (N_NODES, N_NODES)
 
 
+@pytest.mark.deep
 def test_a_scheduler_that_does_not_answer(folder):
     began = time.monotonic()
     result = call("features", "karate", "--out", "phi", "--scheduler", "tcp://127.0.0.1:1")

@@ -13,6 +13,8 @@ import walkernel as wk
 import walkernel.distributed as there
 from clusters import PLENTY, cluster, end, wait_until
 
+pytestmark = pytest.mark.deep
+
 N_NODES, N_WALKS, BLOCK = 2000, 200, 100
 
 

@@ -65,6 +65,7 @@ def test_demo_prints_errors_and_saves_a_picture(tmp_path):
     assert list(picture.parent.iterdir()) == [picture]
 
 
+@pytest.mark.deep
 def test_demo_without_matplotlib_gives_the_table_and_a_hint(tmp_path):
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"

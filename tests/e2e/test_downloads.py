@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import walkernel as wk
+from data_sets import DATA, needs_data
 from walkernel.datasets import _converters, _sources
 
-DATA = os.environ.get("WALKERNEL_DATA")
 CYLINDER = next(source for source in _sources.SOURCES if source.name == "cylinder")
 GML = """graph [
   node [ id 0 label "a" gt "x" ]
@@ -117,10 +117,13 @@ def test_gml(server):
     assert wk.load_dataset(_sources.download(source)).node_names.tolist() == ["a", "b"]
 
 
-@pytest.mark.skipif(not DATA, reason="WALKERNEL_DATA is not set: no original files to serve")
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("cylinder", "cylinder.stl"), ("idler_riser", "idler_riser.STL"), ("cycloidal", "cycloidal.ply")],
+    [
+        pytest.param("cylinder", "cylinder.stl", marks=needs_data),
+        pytest.param("idler_riser", "idler_riser.STL", marks=needs_data),
+        pytest.param("cycloidal", "cycloidal.ply", marks=needs_data),
+    ],
 )
 def test_real_meshes_by_their_names(server, cache, name, file):
     source = next(s for s in _sources.SOURCES if s.name.replace("-", "_") == name)

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from data_sets import needs_data
+from depth import mostly_deep
+
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "on_a_cluster.py"})  # all others draw
 NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
@@ -105,10 +108,10 @@ def test_the_examples_are_found():
     assert CHECKS.keys() <= {example.stem for example in EXAMPLES}
 
 
-@pytest.mark.parametrize("data", ["present", "absent"])
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
-def test_example_runs_and_draws(example, data, tmp_path):
-    smaller = SMALLER.get(example.stem, [])
+@pytest.mark.parametrize("data", [pytest.param("present", marks=needs_data), "absent"])
+@pytest.mark.parametrize("name", mostly_deep([example.stem for example in EXAMPLES], ["plot_heat_on_mesh"]))
+def test_example_runs_and_draws(name, data, tmp_path):
+    example, smaller = FOLDER / f"{name}.py", SMALLER.get(name, [])
     if data == "present":
         folder = tmp_path / "new" / "pictures"
         result = run(example, str(folder), *smaller, cwd=tmp_path)
@@ -126,10 +129,11 @@ def test_example_runs_and_draws(example, data, tmp_path):
     assert 400 <= pixels.shape[0] <= 2000
     assert 600 <= pixels.shape[1] <= 3000
     assert pixels[..., :3].std() > 0.03  # not blank
-    if example.stem in CHECKS:
-        CHECKS[example.stem](result.stdout, data == "absent")
+    if name in CHECKS:
+        CHECKS[name](result.stdout, data == "absent")
 
 
+@pytest.mark.deep
 def test_the_cluster_example_runs(tmp_path):
     result = run(FOLDER / "on_a_cluster.py", "--nodes", "1200", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

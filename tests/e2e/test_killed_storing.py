@@ -14,6 +14,8 @@ import pytest
 import walkernel as wk
 from walkernel._block_files import Block
 
+pytestmark = pytest.mark.deep
+
 SCRIPT = """
 import sys
 import numpy as np

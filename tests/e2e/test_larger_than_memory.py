@@ -12,7 +12,10 @@ import pytest
 import walkernel as wk
 from walkernel._assembly import Arrays
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's RLIMIT_DATA")
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's RLIMIT_DATA"),
+]
 
 ROWS_AT_ONCE = 2**13
 SCRIPT = """

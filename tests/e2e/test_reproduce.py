@@ -13,6 +13,8 @@ import pytest
 
 from commands import run
 
+pytestmark = pytest.mark.deep
+
 ARGUMENTS = ("reproduce", "sparsity", "bounds", "--quick")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

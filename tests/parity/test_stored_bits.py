@@ -5,6 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from depth import mostly_deep
 from walkernel import products, storing
 from walkernel.operators import _products, _stitched
 
@@ -100,9 +101,11 @@ def with_blocks(monkeypatch, size):
     monkeypatch.setattr(storing, "default_block_size", lambda job: size)
 
 
+SIZES = [(case, size) for case in CASES for size in (3, 7, 1000)]
+
+
 @pytest.mark.filterwarnings("ignore:topk")  # of walks that are few
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("size", [3, 7, 1000])
+@pytest.mark.parametrize(("case", "size"), mostly_deep(SIZES, SIZES[1::9]))
 def test_an_operator_on_files_is_the_one_in_memory(case, size, tmp_path, monkeypatch, small_leaves):
     make, kernel, options = CASES[case]
     if case.startswith("leaves"):

@@ -15,6 +15,7 @@ def errors(graph, kernel, **options):
     return np.array([np.linalg.norm(K.to_dense() - exact) / np.linalg.norm(exact) for K in estimates])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_a_budget_is_spent_better_than_on_any_p_halt(kernel):
     """Mean relative errors at equal steps, debiased: below 1/1.8 of the best, and 1/4 for the operator."""

@@ -8,6 +8,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from depth import mostly_deep
 from oracles import (
     expected_squared_error,
     expected_squared_error_two_sided,
@@ -92,7 +93,7 @@ def diagonals(graph, ensembles, n_repeats=1500):
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["unweighted", "weighted", "self-loops"])
+@pytest.mark.parametrize("kind", mostly_deep(["unweighted", "weighted", "self-loops"], ["weighted"]))
 def test_shared_diagonal_has_exactly_its_bias(kind):
     graph = graphs.KINDS[kind]()
     exact = np.diag(wk.exact_kernel(graph, KERNEL))
@@ -143,8 +144,10 @@ def slope(graph, kernel, exact, **options):
     return np.polyfit(np.log(counts), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("name", SLOPE_KERNELS)
-@pytest.mark.parametrize("ensembles", ["independent", "debiased"])
+SLOPES = [(name, ensembles) for name in SLOPE_KERNELS for ensembles in ("independent", "debiased")]
+
+
+@pytest.mark.parametrize(("name", "ensembles"), mostly_deep(SLOPES, SLOPES[:2]))
 def test_error_falls_with_the_root_of_the_walks(name, ensembles):
     graph, kernel = graphs.karate(), SLOPE_KERNELS[name]
     assert abs(slope(graph, kernel, wk.exact_kernel(graph, kernel), ensembles=ensembles) + 0.5) < 0.03

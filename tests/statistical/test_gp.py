@@ -111,6 +111,7 @@ def gaussians(graph, kernel, shape, rng):
     return root @ rng.normal(size=(len(values), *shape))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", GRAPHS)
 def test_intervals_hold_what_they_promise(name):
     """Over eight draws of a function of variance 4 and noise of variance 1 at 200 nodes."""
@@ -135,6 +136,7 @@ def calibration_error(probabilities, y):
     return np.abs(np.bincount(bins, confidence - right)).sum() / y.size
 
 
+@pytest.mark.deep
 def test_probabilities_are_as_often_right_as_they_say():
     """Over six draws of three classes; a twin is too modest, one too bold and blind to the variance."""
     graph, kernel = grid(20, 20).graph, wk.Diffusion(4.0)

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 import graphs
 import judges
 import walkernel as wk
+from depth import mostly_deep
 from walkernel.operators import _products
 
 
@@ -49,7 +50,9 @@ ODD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize(
+    "case", mostly_deep(ODD, ["combinatorial", "signed", "lazy, directed", "two walks", "stitched"])
+)
 def test_unbiased_by_both_rules(case):
     build, kernel, options = ODD[case]
     graph, repeats = build(), 600 if build is dangling else 300  # few walks go to where few edges lead
@@ -119,13 +122,16 @@ def cover_products(case, sabotage=lambda K: None):
     return share_inside(value, stderr, exact @ V, product.n_groups)
 
 
-@pytest.mark.parametrize("case", COVERED)
+@pytest.mark.parametrize("case", mostly_deep(COVERED, ["one factor", "directed", "stitched"]))
 def test_products_have_error_bars_that_hold(case):
     """92 to 97 % of 95 % intervals."""
     assert 0.92 < cover_products(case) < 0.97
 
 
-@pytest.mark.parametrize("case", [case for case in COVERED if "stitched" not in case])
+ONE_FACTOR = [case for case in COVERED if "stitched" not in case]
+
+
+@pytest.mark.parametrize("case", mostly_deep(ONE_FACTOR, ["one factor"]))
 def test_entries_have_error_bars_that_hold(case):
     """90 to 98.5 % as in ``test_error_bars``, among entries of a relative spread of at most a quarter."""
     K, graph, exact = estimate(case)
@@ -141,6 +147,7 @@ def test_entries_have_error_bars_that_hold(case):
     assert share_inside(value, stderr * 2 / 3, exact[i, j][judged], entries.n_groups) < 0.9
 
 
+@pytest.mark.deep
 def test_entries_of_stitched_operators_too():
     build, kernel, options = COVERED["stitched"]
     graph = build()
@@ -160,6 +167,7 @@ def test_errors_of_one_side_alone_do_not_hold(monkeypatch):
         assert cover_products(case) < 0.92
 
 
+@pytest.mark.deep
 def test_errors_of_one_factor_alone_do_not_hold():
     """Sabotage: what the other factors deviate by is left out."""
 

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 import graphs
 import walkernel as wk
+from depth import mostly_deep
 from walkernel.torch import (
     ExpectedError,
     FreeModulation,
@@ -64,6 +65,7 @@ def best_of_four_parameters(graph):
     return min(minimize(ratio, start, jac=True, options={"maxiter": 200}).fun for start in starts)
 
 
+@pytest.mark.deep
 def test_closed_form_reaches_the_best_of_the_network():
     graph = er20()
     learned = expected_ratio(graph, closed_form_fit(graph))
@@ -76,6 +78,7 @@ def test_closed_form_reaches_the_best_of_the_network():
     )
 
 
+@pytest.mark.deep
 def test_more_walks_bring_f_nearer_to_the_unbiased_one():
     """f(1 … 3) over the unbiased f: for 4, 16 and 64 walks as measured elsewhere, .68 … .96."""
     graph = er20()
@@ -91,7 +94,10 @@ def test_more_walks_bring_f_nearer_to_the_unbiased_one():
 
 
 @pytest.mark.parametrize(
-    ("walks", "ensembles"), [("fresh", "independent"), ("bank", "independent"), ("fresh", "shared")]
+    ("walks", "ensembles"),
+    mostly_deep(
+        [("fresh", "independent"), ("bank", "independent"), ("fresh", "shared")], [("fresh", "independent")]
+    ),
 )
 def test_learned_beats_unbiased_on_held_out_walks(walks, ensembles):
     fit = fit_to_kernel(
@@ -114,6 +120,7 @@ def test_twin_the_unbiased_f_does_not_beat_itself():
     assert held_out_errors(graphs.karate(), KERNEL, again, **{**options, "n_walks": 16}).z < 5
 
 
+@pytest.mark.deep
 def test_what_was_learned_on_one_graph_serves_another():
     modulation = closed_form_fit(er20())
     errors = held_out_errors(graphs.karate(), KERNEL, modulation, n_walks=16, sampler=HALF)
@@ -121,7 +128,7 @@ def test_what_was_learned_on_one_graph_serves_another():
     assert errors.ratio < 0.87
 
 
-@pytest.mark.parametrize("kind", ["karate", "directed", "weighted"])
+@pytest.mark.parametrize("kind", mostly_deep(["karate", "directed", "weighted"], ["directed"]))
 def test_held_out_errors_have_their_expected_value(kind):
     graph = {**graphs.KINDS, "karate": graphs.karate}[kind]()
     learned = FreeModulation(KERNEL.modulation(65) * 0.85 ** np.arange(65))
@@ -174,6 +181,7 @@ def test_twin_features_of_another_kernel_are_seen():
     assert abs(found.learned - form(other).item()) > 4 * found.learned_stderr
 
 
+@pytest.mark.deep
 def test_the_papers_schedule_travels_as_far_as_it_can_and_no_further():
     """From random starts: rates sum to 0.4, Adam's steps exceed them by little, and most starts end badly."""
     graph, ratios = er20(), []
@@ -193,6 +201,7 @@ def test_the_papers_schedule_travels_as_far_as_it_can_and_no_further():
     assert expected_ratio(graph, far) < ratios[0], "a longer way brings it further"
 
 
+@pytest.mark.deep
 def test_the_best_of_several_starts_is_as_good_as_the_best_alone():
     graph = er20()
     starts = [network(init="random", seed=seed) for seed in (1, 0)]

@@ -1,13 +1,13 @@
 """The tasks' estimates against exact answers: bias, error bars, convergence; rules have twins that fail."""
 
-import os
-
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import graphs
 import walkernel as wk
+from data_sets import needs_data
+from depth import mostly_deep
 from walkernel.datasets import stochastic_block_model
 from walkernel.tasks._ode_walks import WalkPlan
 
@@ -21,7 +21,7 @@ def unbiased(estimates, exact):
     return bool(np.abs(z).max() < norm.isf(1e-6 / (2 * z.size)) and 0.5 < (z**2).mean() < 1.6)
 
 
-@pytest.mark.parametrize("kind", ["unweighted", "weighted", "directed"])
+@pytest.mark.parametrize("kind", mostly_deep(["unweighted", "weighted", "directed"], ["weighted"]))
 def test_the_smoother_is_unbiased_also_at_known_nodes(kind):
     graph, known = graphs.KINDS[kind](), np.arange(0, 30, 3)
     values = RNG.normal(size=known.size)
@@ -50,8 +50,10 @@ def unbiased_along(x, exact, direction):
     return bool(np.abs(z).max() < 4)
 
 
-@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
-@pytest.mark.parametrize("kind", ["unweighted", "directed"])
+EQUATIONS = [(kind, pair) for kind in ("unweighted", "directed") for pair in ("symmetric", "lazy")]
+
+
+@pytest.mark.parametrize(("kind", "pair"), mostly_deep(EQUATIONS, [("directed", "symmetric")]))
 def test_differential_equations_are_unbiased_with_true_error_bars(monkeypatch, kind, pair):
     """Bias by z; spread and 95 % intervals (Student's t, 15 degrees of freedom) against the stated errors."""
     graph = graphs.KINDS[kind]()
@@ -73,11 +75,11 @@ def test_differential_equations_are_unbiased_with_true_error_bars(monkeypatch, k
         assert not unbiased_along(twin, exact, along)
 
 
-@pytest.mark.parametrize("name", ["karate", "dolphins", "football"])
+@pytest.mark.parametrize(
+    "name", ["karate", pytest.param("dolphins", marks=needs_data), pytest.param("football", marks=needs_data)]
+)
 def test_the_error_falls_with_the_root_of_the_walks(name):
     """Sec. 3.2 with quadrature: error(8 walks) / error(128 walks) is 4; Monte Carlo times stall it."""
-    if name != "karate" and not os.environ.get("WALKERNEL_DATA"):
-        pytest.skip("needs the data sets: set WALKERNEL_DATA")
     graph = wk.load_dataset(name).graph
     y = np.eye(graph.n_nodes)[0]
     exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x
@@ -107,9 +109,10 @@ def neighbours(graph, nodes, seed):
     return judge(found.nodes), judge(np.random.default_rng(seed).permuted(found.nodes, axis=0))
 
 
-def test_nearest_nodes_are_those_of_the_exact_kernel():
-    """On cora, or on blocks where it is absent: 0.9 of the ten nearest, 0.99 of their kernel."""
-    if os.environ.get("WALKERNEL_DATA"):
+@pytest.mark.parametrize("name", ["blocks", pytest.param("cora", marks=needs_data)])
+def test_nearest_nodes_are_those_of_the_exact_kernel(name):
+    """Most similar nodes: 0.9 of the ten nearest are found, with 0.99 of their kernel."""
+    if name == "cora":
         graph = wk.load_dataset("cora").graph.largest_component()
     else:
         graph = stochastic_block_model((700, 700), 0.006, 0.0005, seed=2).graph.largest_component()

@@ -1,7 +1,6 @@
 """Data sets: built in, drawn at random, and from files where WALKERNEL_DATA names them."""
 
 import dataclasses
-import os
 from pathlib import Path
 
 import networkx as nx
@@ -10,12 +9,10 @@ import pytest
 import scipy.sparse.csgraph
 
 import walkernel as wk
+from data_sets import DATA, needs_data
 from walkernel import datasets
 from walkernel.datasets import _random, _sources
 from walkernel.io import read_file
-
-DATA = os.environ.get("WALKERNEL_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="WALKERNEL_DATA is not set: no data files here")
 
 CLASSES = {
     **{"dolphins": 2, "polbooks": 3, "football": 12, "databases": 7, "eurosis": 13, "cora": 7, "citeseer": 6},
@@ -282,8 +279,9 @@ class TestNames:
         assert all(len(bytes.fromhex(value)) == 32 for value in hashes)
 
 
-@needs_data
 class TestFiles:
+    pytestmark = needs_data
+
     @pytest.mark.parametrize("name", SIZES)
     def test_graphs(self, name):
         data = wk.load_dataset(name)

@@ -54,6 +54,7 @@ def padding(path):
 
 
 class TestFlippedBytes:
+    @pytest.mark.deep
     @pytest.mark.parametrize("bit", [0x01, 0x80])
     @pytest.mark.parametrize("number", [0, 1])
     def test_every_byte_of_a_block(self, tmp_path, number, bit):
@@ -68,6 +69,7 @@ class TestFlippedBytes:
         assert unseen == padding(path).tolist()
         assert contents(wk.open_features(tmp_path)) == intact
 
+    @pytest.mark.deep
     @pytest.mark.parametrize("bit", [0x01, 0x20])
     def test_every_byte_of_the_manifest(self, tmp_path, bit):
         intact = contents(store_small(tmp_path))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, subroutine
 
 ONE = np.uint64(1)
 TAG_BITS = np.uint64(40)
@@ -16,7 +16,7 @@ HASH_SHIFT = np.uint64(15)
 SMALLEST_TABLE = 2048
 
 
-@compiled
+@subroutine
 def room_for(size: int) -> int:
     """Return a power of two of at least four times the size."""
     room = SMALLEST_TABLE
@@ -25,7 +25,7 @@ def room_for(size: int) -> int:
     return room
 
 
-@compiled
+@subroutine
 def coalesce_row(
     lengths: NDArray[np.int32],  # (walks,)
     nodes: Any,
@@ -67,7 +67,7 @@ def coalesce_row(
     return n
 
 
-@compiled
+@subroutine
 def add_head(
     nodes: Any,
     values: NDArray[np.float64],
@@ -115,7 +115,7 @@ def coalesce_heads(
     return n
 
 
-@compiled
+@subroutine
 def squared_group_norms(
     lengths: NDArray[np.int32],  # (walks,)
     group: int,
@@ -160,7 +160,9 @@ def coalesce(
     n = begin = np.int64(0)
     for row in range(counts.size):
         own = lengths[row * n_walks : (row + 1) * n_walks]
-        size = np.int64(own.sum()) + n_walks
+        size = np.int64(n_walks)
+        for length in own:
+            size += length
         room = size + heads[row + 1] - heads[row]
         if 4 * room > slots.size:
             slots = np.zeros(room_for(room), dtype=np.uint64)
@@ -169,7 +171,10 @@ def coalesce(
         count = coalesce_row(own, nodes[part], values[part], row, slots, places, indices[n:], data[n:])
         if group > 0:
             norms[row, 0] = squared_group_norms(own, group, places, values[part], sums)
-            norms[row, 1] = (data[n : n + count] ** 2).sum()
+            total = 0.0
+            for q in range(n, n + count):
+                total += data[q] * data[q]
+            norms[row, 1] = total
         begin += size
         head = slice(heads[row], heads[row + 1])
         counts[row] = add_head(head_nodes[head], head_values[head], row, slots, count, indices[n:], data[n:])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._tables import Hops
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, spliced, subroutine
 
 ONE = np.uint64(1)
 TAG_BITS, WORD = np.uint64(32), np.uint64(64)
@@ -34,7 +34,7 @@ class Room(NamedTuple):
     chances: NDArray[np.float64]
 
 
-@compiled
+@subroutine
 def follow(node: int, load: float, chance: float, hops: Hops, length: int, tag: Any, slots: Any,
            begin: int, n: int, room: Room) -> Any:  # fmt: skip
     """Hop along every edge of a node, to entries from ``begin`` on; return where they end.
@@ -66,19 +66,19 @@ def follow(node: int, load: float, chance: float, hops: Hops, length: int, tag: 
     return n
 
 
-@compiled
+@spliced
 def expand_one(start: int, number: int, hops: Hops, slots: Any, n: int, counts: Any, room: Room) -> Any:
     """Fill the head of one start node from entry n on: (edges followed, where it ends, or why it failed)."""
     source, edges = n, hops.indptr[start + 1] - hops.indptr[start]
     for hop in range(counts.size):
         begin = n
         tag = np.uint64(number * counts.size + hop + 1) << TAG_BITS
-        if hop == 0:
-            n = follow(start, 1.0, 1.0, hops, 1, tag, slots, begin, n, room)
-        for q in range(source, begin):
-            node = np.int64(room.nodes[q])
-            edges += hops.indptr[node + 1] - hops.indptr[node]
-            n = follow(node, room.loads[q], room.chances[q], hops, hop + 1, tag, slots, begin, n, room)
+        for q in range(source, begin + (hop == 0)):
+            node, load, chance = np.int64(start), 1.0, 1.0
+            if hop > 0:
+                node, load, chance = np.int64(room.nodes[q]), room.loads[q], room.chances[q]
+                edges += hops.indptr[node + 1] - hops.indptr[node]
+            n = follow(node, load, chance, hops, hop + 1, tag, slots, begin, n, room)
             if n < 0:
                 break
         if n < 0:
@@ -102,10 +102,11 @@ def expand(
     slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
     n = np.int64(0)
     for i in range(starts.size):
-        edges[i], end = expand_one(starts[i], i, hops, slots, n, counts[i], room)
+        end = np.int64(CROWDED)
         while end == CROWDED:
-            slots = np.zeros(2 * slots.size, dtype=np.uint64)
             edges[i], end = expand_one(starts[i], i, hops, slots, n, counts[i], room)
+            if end == CROWDED:
+                slots = np.zeros(2 * slots.size, dtype=np.uint64)
         if end == NO_ROOM:
             return i, n
         n = end
@@ -128,7 +129,8 @@ def cut_fronts(
     ends[0] = 0
     for i in range(counts.shape[0]):
         width = counts[i, -1]
-        n += counts[i].sum()
+        for hop in range(counts.shape[1]):
+            n += counts[i, hop]
         total = 0.0
         for q in range(n - width, n):
             total += room.chances[q]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.walks._state import Front
+from walkernel.walks._state import Front, read_only
 from walkernel.walks._tables import Hops
 
 FIRST_ROOM = 64.0
@@ -92,7 +92,7 @@ def follow_heads(
             reserved.take("nodes", size, dtype), reserved.take("lengths", size, np.int32),
             reserved.take("loads", size, np.float64), reserved.take("chances", size, np.float64),
         )  # fmt: skip
-        done, n = expand(starts, hops, counts, edges, room)
+        done, n = expand(read_only(starts), hops, counts, edges, room)
         size *= 2
     reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
     places = int(counts[:, -1].sum())

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from walkernel._random import philox
 from walkernel.walks._state import Coupling, Front, Key, Walkers
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, spliced, subroutine
 
 _philox = numba.njit(inline="always")(philox)
 
@@ -40,7 +40,7 @@ THREE, FOUR = np.uint64(3), np.uint64(4)
 B0, B1, B2, B3 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(8)
 
 
-@compiled
+@subroutine
 def fill_words(pair: int, n: int, shared: int, walkers: Walkers, key: Key) -> None:
     """Draw the 64 bits of slots 2·pair and 2·pair + 1 for n walkers, 2^shared of which share them."""
     walk, low, high, even, odd = walkers.walk, walkers.low, walkers.high, walkers.even, walkers.odd
@@ -51,31 +51,41 @@ def fill_words(pair: int, n: int, shared: int, walkers: Walkers, key: Key) -> No
         odd[j] = (w2 << HALF) | w3
 
 
-@compiled
+@subroutine
 def spread_lengths(n: int, shared: int, walkers: Walkers) -> None:
     """Move the draws of the walkers that share one to equal distances, modulo 2⁶⁴."""
-    bits = np.uint64(shared)
-    walkers.even[:n] += (walkers.walk[:n] & ((ONE << bits) - ONE)) << (WORD - bits)
+    walk, even, bits = walkers.walk, walkers.even, np.uint64(shared)
+    for j in range(n):
+        even[j] += (walk[j] & ((ONE << bits) - ONE)) << (WORD - bits)
 
 
-@compiled
-def spread_steps(n: int, shared: int, mixed: bool, walkers: Walkers, words: NDArray[np.uint64]) -> None:
-    """Move the draws of the walkers that share one, up to 16, to equal distances, modulo 2⁶⁴.
+@subroutine
+def spread_first_steps(n: int, shared: int, walkers: Walkers) -> None:
+    """Move the first draws of the walkers that share one, up to 16, to equal distances, modulo 2⁶⁴.
 
-    First steps stand in bit-reversed order, so that lengths and first steps together are a Hammersley set;
-    later ones are mixed by an odd factor from the last three bits of the draw itself.
+    They are in bit-reversed order, so that lengths and first steps together are a Hammersley set.
     """
-    bits = np.uint64(shared)
-    k = walkers.walk[:n] & ((ONE << bits) - ONE)
-    if mixed:
-        k = k * (((words[:n] << ONE) | ONE) & LAST_OF_GROUP)
-    else:
+    walk, odd, bits = walkers.walk, walkers.odd, np.uint64(shared)
+    for j in range(n):
+        k = walk[j] & ((ONE << bits) - ONE)
         k = ((k & B0) << THREE) | ((k & B1) << ONE) | ((k & B2) >> ONE) | ((k & B3) >> THREE)
-        k >>= FOUR - bits
-    words[:n] += k << (WORD - bits)
+        odd[j] += (k >> (FOUR - bits)) << (WORD - bits)
 
 
-@compiled
+@subroutine
+def spread_later_steps(n: int, shared: int, walkers: Walkers) -> None:
+    """Move two later draws of the walkers that share them to equal distances, modulo 2⁶⁴.
+
+    The order is mixed by an odd factor from the last three bits of the draw itself.
+    """
+    walk, even, odd, bits = walkers.walk, walkers.even, walkers.odd, np.uint64(shared)
+    for j in range(n):
+        k = walk[j] & ((ONE << bits) - ONE)
+        even[j] += (k * (((even[j] << ONE) | ONE) & LAST_OF_GROUP)) << (WORD - bits)
+        odd[j] += (k * (((odd[j] << ONE) | ONE) & LAST_OF_GROUP)) << (WORD - bits)
+
+
+@subroutine
 def set_counters(j: int, walk: int, start: int, walkers: Walkers, key: Key) -> None:
     """Give a walker the words of its counter that do not change."""
     node = np.uint64(start)
@@ -84,7 +94,7 @@ def set_counters(j: int, walk: int, start: int, walkers: Walkers, key: Key) -> N
     walkers.high[j] = (((node >> HALF) & HIGH_BITS) << STREAM_BITS) | key.stream
 
 
-@compiled
+@spliced
 def draw_lengths(
     starts: NDArray[Any],
     n_walks: int,
@@ -111,11 +121,13 @@ def draw_lengths(
     if coupling.length > 0:
         spread_lengths(count, coupling.length, walkers)
     if coupling.first != coupling.length:
-        walkers.words[:count] = walkers.even[:count]
+        for j in range(count):
+            walkers.words[j] = walkers.even[j]
         fill_words(0, count, coupling.first, walkers, key)
-        walkers.even[:count] = walkers.words[:count]
+        for j in range(count):
+            walkers.even[j] = walkers.words[j]
     if coupling.first > 0:
-        spread_steps(count, coupling.first, False, walkers, walkers.odd)
+        spread_first_steps(count, coupling.first, walkers)
     total = np.int64(0)
     for i in range(starts.size):
         if front.depth > 0:
@@ -132,7 +144,7 @@ def draw_lengths(
     return total
 
 
-@compiled
+@subroutine
 def place_on_front(word: int, first: int, last: int, front: Front) -> Any:
     """Return the first place whose cut is above a draw; the guide says where to begin.
 
@@ -149,7 +161,7 @@ def place_on_front(word: int, first: int, last: int, front: Front) -> Any:
     return place
 
 
-@compiled
+@spliced
 def line_up(
     starts: NDArray[Any],
     n_walks: int,
@@ -158,7 +170,8 @@ def line_up(
     front: Front,
     begin: int,
     walkers: Walkers,
-    active: NDArray[np.int64],
+    active: NDArray[np.int64],  # (longest length + 2,), filled
+    rank: NDArray[np.int64],  # (longest length + 2,), overwritten
     nodes: NDArray[Any],
     values: NDArray[np.float64],
     home: float,
@@ -167,14 +180,17 @@ def line_up(
 
     Afterwards ``active[t]`` is the number of walks of at least t steps.
     """
-    lengths = walkers.lengths[: starts.size * n_walks]
-    longest = lengths.max()
-    active[: longest + 2] = 0
-    for j in range(lengths.size):
+    lengths, longest = walkers.lengths, 0
+    for j in range(starts.size * n_walks):
+        longest = max(longest, lengths[j])
+    for t in range(longest + 2):
+        active[t] = 0
+    for j in range(starts.size * n_walks):
         active[lengths[j]] += 1
     for t in range(longest - 1, -1, -1):
         active[t] += active[t + 1]
-    rank = active[1 : longest + 2].copy()
+    for t in range(longest + 1):
+        rank[t] = active[t + 1]
     place = 0
     for i in range(starts.size):
         scale = first[starts[i]]
@@ -197,7 +213,7 @@ def line_up(
     return longest
 
 
-@compiled
+@subroutine
 def step_uniform(
     n: int, walkers: Walkers, words: NDArray[np.uint64], packed: NDArray[np.uint64], indices: Any
 ) -> None:
@@ -212,7 +228,7 @@ def step_uniform(
         here[j] = indices[np.int64(entry)]
 
 
-@compiled
+@subroutine
 def step_alias(
     n: int, walkers: Walkers, words: NDArray[np.uint64], packed: NDArray[np.uint64], alias: Any
 ) -> None:
@@ -229,7 +245,7 @@ def step_alias(
         here[j] = np.int64(pair & MASK if rest < alias[entry] else pair >> HALF)
 
 
-@compiled
+@subroutine
 def deposit(
     n: int, step: int, factor: float, walkers: Walkers, table: Any, nodes: Any, values: NDArray[np.float64]
 ) -> None:
@@ -248,7 +264,7 @@ def deposit(
             values[place[j] + step] = factor * load[j] * last[node]
 
 
-@compiled
+@subroutine
 def step_and_deposit(
     n: int,
     step: int,
@@ -293,7 +309,7 @@ def step_and_deposit(
         values[place[j] + step] = factor * load[j] * table.last[node]
 
 
-@compiled
+@subroutine
 def close_gaps(
     count: int, walkers: Walkers, reserved: NDArray[np.int32], nodes: Any, values: NDArray[np.float64]
 ) -> int:
@@ -308,7 +324,7 @@ def close_gaps(
     return target
 
 
-@compiled
+@spliced
 def walk_block(
     starts: NDArray[Any],
     n_walks: int,
@@ -319,7 +335,10 @@ def walk_block(
     front: Front,
     begin: int,
     walkers: Walkers,
-    active: NDArray[np.int64],
+    active: NDArray[np.int64],  # (longest length + 2,), overwritten, as the next two
+    rank: NDArray[np.int64],
+    reserved: NDArray[np.int32],  # (walkers,)
+    total: int,  # deposits if no walk gets stuck
     nodes: Any,
     values: NDArray[np.float64],
 ) -> int:
@@ -328,19 +347,18 @@ def walk_block(
     Slot 1 of the draws is that of the first step, or of the place on the front where there is one.
     """
     count = starts.size * n_walks
-    reserved = walkers.lengths[:count].copy()
+    for j in range(count):
+        reserved[j] = walkers.lengths[j]
     longest = line_up(
-        starts, n_walks, key, table.first, front, begin, walkers, active, nodes, values, factors[0]
+        starts, n_walks, key, table.first, front, begin, walkers, active, rank, nodes, values, factors[0]
     )
-    total = reserved.sum() + np.int64(count)
     for step in range(1, longest + 1):
         n, factor = active[step], factors[front.depth + step]
         slot = step + 1 if front.depth > 0 else step
         if slot % 2 == 0:
             fill_words(slot // 2, n, coupling.later, walkers, key)
             if coupling.later > 0:
-                spread_steps(n, coupling.later, True, walkers, walkers.even)
-                spread_steps(n, coupling.later, True, walkers, walkers.odd)
+                spread_later_steps(n, coupling.later, walkers)
         words = walkers.words if slot == 1 else walkers.odd if slot % 2 else walkers.even
         if not table.is_plain:
             step_and_deposit(n, step, factor, slot == 1, walkers, words, table, nodes, values)
@@ -371,7 +389,9 @@ def walk_task(
     values: NDArray[np.float64],  # (room,), filled
 ) -> Any:
     """Walk from start nodes until they, or the room for deposits, are used up: (nodes done, deposits)."""
-    active = np.zeros(thresholds.size + 2, dtype=np.int64)
+    room = thresholds.size + 2
+    active, rank = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    reserved = np.empty(walkers.lengths.size, dtype=np.int32)
     n = 0
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
@@ -391,9 +411,13 @@ def walk_task(
             begin,
             walkers,
             active,
+            rank,
+            reserved,
+            more,
             nodes[n:],
             values[n:],
         )
         count = block.size * n_walks
-        lengths[begin * n_walks : begin * n_walks + count] = walkers.lengths[:count]
+        for j in range(count):
+            lengths[begin * n_walks + j] = walkers.lengths[j]
     return starts.size, n

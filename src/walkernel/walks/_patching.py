@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, subroutine
 
 DEGREE_BITS = np.uint64(28)
 DEGREE = np.uint64(2**28 - 1)
@@ -34,13 +34,13 @@ class Spans(NamedTuple):
     source_sizes: NDArray[np.int64]
 
 
-@compiled
+@subroutine
 def row_of(node: int, packed: NDArray[np.uint64]) -> Any:
     """Return where the row of a node begins and how many entries it has."""
     return np.int64(packed[node] >> DEGREE_BITS), np.int64(packed[node] & DEGREE)
 
 
-@compiled
+@subroutine
 def differ(old: Any, new: Any) -> bool:
     """Tell whether arrays of one size differ; without a way out, so that it becomes vector instructions."""
     found = old.dtype.type(0)
@@ -98,7 +98,7 @@ def find_rows(
         touched[row] = (found & ONE) != 0
 
 
-@compiled
+@subroutine
 def look_at_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint32]) -> Any:
     """Return where the walk that opens at ``begin`` ends, and whether it touched a marked node."""
     found, q = np.uint32(0), begin
@@ -151,12 +151,13 @@ def list_walks(
             begin, number = following, number + 1
 
 
-@compiled
+@subroutine
 def copy_entries(begin: int, size: int, source: Entries, place: int, target: Entries) -> None:
     """Copy some entries."""
-    target.nodes[place : place + size] = source.nodes[begin : begin + size]
-    target.lengths[place : place + size] = source.lengths[begin : begin + size]
-    target.loads[place : place + size] = source.loads[begin : begin + size]
+    for q in range(size):
+        target.nodes[place + q] = source.nodes[begin + q]
+        target.lengths[place + q] = source.lengths[begin + q]
+        target.loads[place + q] = source.loads[begin + q]
 
 
 @compiled

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._sampling import TASK_WALKS, Pool, Request, walk
-from walkernel.walks.compiling import compiled
+from walkernel.walks.compiling import compiled, subroutine
 
 CHUNKS = 16
 """Chunks of start nodes at most, each with sums of its own while it is walked."""
@@ -107,7 +107,7 @@ def multiply_groups(
             out[row, g] = unit * total[g]
 
 
-@compiled
+@subroutine
 def largest_term(
     begin: int, end: int, nodes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> float:
@@ -118,7 +118,7 @@ def largest_term(
     return largest if largest > 1e-300 else 1.0
 
 
-@compiled
+@subroutine
 def square_row(
     first: int,
     n_groups: int,

@@ -266,12 +266,13 @@ def walk(
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
     walkers = _state.make_walkers(block * request.n_walks)
+    task = (_state.read_only(starts), block)
     law = (request.thresholds, request.guide, factors, front, walkers)
     size = request.expected_deposits(lengths.size)
     while True:
         arrays = pool.take(size)
         done, n = _loops.walk_task(
-            starts, block, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
+            *task, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
         )
         if done == starts.size:
             return Walked(lengths, n, arrays)

@@ -56,3 +56,10 @@ def make_walkers(count: int) -> Walkers:
     """Return room for a block of walkers."""
     types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
     return Walkers._make([np.empty(count, dtype=t) for t in types])
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to; numba compiles a loop anew for arrays that can."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -22,6 +22,7 @@ from walkernel._chunks import any_entry, row_sums
 from walkernel._exports import inverse_root
 from walkernel._made import made_array
 from walkernel.graph import Graph
+from walkernel.walks._state import read_only
 
 NO_FLOATS = np.empty(0)
 NO_WORDS = np.empty(0, dtype=np.uint64)
@@ -144,7 +145,8 @@ def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> Ho
         law = step_law(graph, matrix, transition, transpose)
         scale = walk_table(graph, matrix, transition, transpose).scale
         values, weights = (NO_FLOATS if array is None else array for array in (law.values, law.weights))
-        return Hops(law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.totals)
+        arrays = (law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.totals)
+        return Hops._make(map(read_only, arrays))
 
     return graph.derived(("hop_table", matrix, transition, transpose), build)
 
@@ -170,7 +172,8 @@ def _build(law: StepLaw, matrix: str) -> WalkTable:
         stuck = any_entry(law.indices, lambda nodes: counts[nodes] == 0)
     plain = not (inner.size or edge.size or signed or stuck)
     packed, last, by_degree = _node_words(law, counts, plain)
-    return WalkTable(packed, law.indices, alias, edge, first, inner, last, scale, plain, by_degree)
+    entries = (read_only(law.indices), alias, read_only(edge))
+    return WalkTable(packed, *entries, first, inner, last, scale, plain, by_degree)
 
 
 def _node_words(

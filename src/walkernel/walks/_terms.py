@@ -90,8 +90,9 @@ def move_together(
 ) -> None:
     """Copy the beginning of every row to where it belongs in an array without gaps."""
     for row in range(first, last):
-        count = indptr[row + 1] - indptr[row]
-        tight[indptr[row] : indptr[row + 1]] = loose[starts[row] : starts[row] + count]
+        shift = starts[row] - indptr[row]
+        for place in range(indptr[row], indptr[row + 1]):
+            tight[place] = loose[place + shift]
 
 
 @compiled
@@ -113,9 +114,9 @@ def weigh(
     """Fill the features of rows[first] … rows[last − 1]: Σ load · f(length)."""
     for position in range(first, last):
         row = rows[position]
-        features = slice(out_indptr[position], out_indptr[position + 1])
-        out_indices[features] = indices[indptr[row] : indptr[row + 1]]
-        own = out_data[features]
-        own[:] = 0.0
+        begin = out_indptr[position]
+        for feature in range(indptr[row + 1] - indptr[row]):
+            out_indices[begin + feature] = indices[indptr[row] + feature]
+            out_data[begin + feature] = 0.0
         for term in range(starts[row], starts[row + 1]):
-            own[places[term]] += loads[term] * f[lengths[term]]
+            out_data[begin + np.int64(places[term])] += loads[term] * f[lengths[term]]

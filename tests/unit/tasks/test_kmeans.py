@@ -1,7 +1,6 @@
 """Kernel k-means: the objective it states, that it never rises, that no cluster is empty; and E_c."""
 
 import itertools
-import os
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import graphs
 import walkernel as wk
+from data_sets import needs_data
 from walkernel.tasks._lloyd import Gram, Points, fill_empty, lloyd
 
 SMOOTH = wk.Diffusion(2.0)
@@ -117,11 +117,16 @@ def test_stopping_early_is_said():
         wk.KernelKMeans(3, init=np.arange(34) % 3, max_iter=1).fit(K)
 
 
-@pytest.mark.parametrize(("name", "limit"), [("karate", 0.03), ("dolphins", 0.03), ("football", 0.05)])
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("karate", 0.03),
+        pytest.param("dolphins", 0.03, marks=needs_data),
+        pytest.param("football", 0.05, marks=needs_data),
+    ],
+)
 def test_estimated_and_exact_kernels_cluster_alike(name, limit):
     """Sec. 3.3: exp(0.2 A), three clusters, 80 walks, both from the labels of one k-means++."""
-    if name != "karate" and not os.environ.get("WALKERNEL_DATA"):
-        pytest.skip("needs the data sets: set WALKERNEL_DATA")
     graph = wk.load_dataset(name).graph
     kernel = wk.PowerSeries.from_function(lambda x: np.exp(0.2 * x), matrix="adjacency")
     exact = wk.polynomial_operator(graph, kernel)

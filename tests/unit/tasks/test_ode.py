@@ -103,7 +103,9 @@ def test_some_nodes_are_those_of_all():
     assert np.array_equal(wk.solve_ode(graph, y, 1.0, engine="polynomial", nodes=["d"]).x, exact[:, [3]])
 
 
-@pytest.mark.parametrize("density", [None, uniform(0, 1), beta(1, 1.3)])
+@pytest.mark.parametrize(
+    "density", [None, *(pytest.param(d, marks=pytest.mark.deep) for d in (uniform(0, 1), beta(1, 1.3)))]
+)
 def test_monte_carlo_quadrature_says_its_error(density):
     """With exact kernels only the times are random: z² is 1 on average; twin: half the error."""
     graph, y = graphs.karate(), np.eye(34)[0]
@@ -120,6 +122,7 @@ def test_monte_carlo_quadrature_says_its_error(density):
     assert not 0.75 < 4 * squares < 1.35
 
 
+@pytest.mark.deep
 def test_monte_carlo_with_several_times_an_initial_state_and_walks():
     """Unbiased at both times, with the variance it states: mean (x − exact)² / stderr² over 150 seeds."""
     graph, y = graphs.karate(), np.eye(34)[0]

@@ -1,0 +1,72 @@
+"""The first call in a new installation compiles, says so and ends soon; later calls load what it compiled."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+FIRST_LINES = re.search(r"```python\n(.*?)```", README, re.S).group(1)
+SAID = "walkernel: compiling the walker, once: a few seconds\n"
+
+
+def run(folder, code=FIRST_LINES, **variables):
+    """Run code with a cache of its own: (stdout, stderr, seconds of processor time)."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("COV", "WALKERNEL_QUIET"))
+    }
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=kept | {"NUMBA_CACHE_DIR": str(folder), "PYTHONUTF8": "1", **variables},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return result.stdout, result.stderr, spent
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+def test_compiling_is_said_once_and_does_not_take_long(tmp_path):
+    """Processor time: 10 s, 14 s where nine processes share two cores, and then 1.3 s; it once took 25 s."""
+    cold, said, seconds = run(tmp_path)
+    assert said == SAID
+    assert "±" in cold
+    assert SAID not in cold
+    assert seconds < 20
+    warm, said, seconds = run(tmp_path)
+    assert (warm, said) == (cold, "")
+    assert seconds < 2.5
+
+
+SMALL = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+import walkernel as wk
+
+def count(seed):
+    walks = wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 4, sampler=wk.IndependentWalks(), seed=seed)
+    return len(walks.nodes)
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["workers"]:
+        with ProcessPoolExecutor(2) as processes:
+            print(*processes.map(count, range(4)))
+    else:
+        print(count(0), count(1))
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+def test_workers_and_those_who_want_quiet_are_not_told(tmp_path):
+    assert run(tmp_path / "workers", SMALL.replace("sys.argv[1:]", '["workers"]'))[:2] == ("2 2 2 2\n", "")
+    assert run(tmp_path / "quiet", SMALL, WALKERNEL_QUIET="1")[:2] == ("2 2\n", "")
+    assert run(tmp_path / "twin", SMALL)[:2] == ("2 2\n", SAID)
