@@ -6,7 +6,7 @@ The true error is ‖K̂ − K‖ / ‖K‖ in the Frobenius norm against ``exac
 ``K.explain().error``; of both the root of the mean square over seeds is shown. The goals: the true error is
 at most 1.2 times the stated one, and a tolerance that is accepted is met by at least 95 % of all runs. A
 kernel that walks cannot serve is refused, with the remedy that its message names; one whose error drowns it
-is said to be drowned. Tolerances are asked for where the walks of a node have at most ``LONGEST_TIMED`` steps.
+is said to be drowned. Tolerances are asked for where walks from a node have at most ``LONGEST_TIMED`` steps.
 """
 
 from __future__ import annotations
