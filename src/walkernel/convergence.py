@@ -193,7 +193,9 @@ class Modulated(NamedTuple):
 
     def _series(self, transition: str, rest: float) -> Series:
         exponent = 1.0 if self.pair == "lazy" else 0.5 / self.stitches
-        return find_series(self.kernel, exponent, math.sqrt(self.growth(transition) or 1.0), rest)
+        root = math.sqrt(self.growth(transition))  # 0 where there is no edge, or where squares underflow
+        radius = root or spectral_radius(self.graph, self.kernel.matrix) or 1.0
+        return find_series(self.kernel, exponent, radius, rest)
 
 
 class Series(NamedTuple):

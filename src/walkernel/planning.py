@@ -44,7 +44,7 @@ CONVERGENCE = 1.05
 convergence of a kernel that walks serve is at least."""
 LARGEST_SUM = 1e70
 """Between this and its inverse, Σ|f| can be squared and scaled without overflow."""
-LONGEST_LEARNED = 2**14
+LONGEST_LEARNED = 2**13
 """Lengths of the widest kernels among which a lengthscale is learned: longer walks cost too much to try."""
 
 MOST_DOUBLINGS = 64

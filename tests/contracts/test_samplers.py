@@ -208,7 +208,7 @@ def test_laws_that_do_not_suit_are_said():
 @pytest.mark.parametrize(
     ("law", "options", "message"),
     [
-        ((), {}, "law must be up to 65536 probabilities"),
+        ((), {}, "law must be up to 1048576 probabilities"),
         ((0.5, 0.7), {}, "do not rise"),
         ((1.5,), {}, "law must be"),
         ((0.0,), {}, "the first of them positive"),

@@ -122,10 +122,11 @@ class WalkLaw(NamedTuple):
     def _rests(self, v: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return E[R], E[R²] and E[R³] where walks leave the head, (n, c) each."""
         P = self.chances
-        steps = [
-            scipy.sparse.csr_array((P.data * self.loads**power, P.indices, P.indptr), shape=P.shape)
-            for power in (1, 2, 3)
-        ]
+        chances = P.data
+        steps = []
+        for _ in range(3):
+            chances = chances * self.loads
+            steps.append(scipy.sparse.csr_array((chances, P.indices, P.indptr), shape=P.shape))
         first, second, third = (np.zeros(v.shape) for _ in steps)
         for length in range(self.factors.size - 1, self.head, -1):
             deposit = self.factors[length] * v
