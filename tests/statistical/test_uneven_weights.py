@@ -151,7 +151,7 @@ def test_exact_entries_are_not_rare():
     for matrix in ("normalized", "adjacency"):
         K = wk.estimate_kernel(graphs.karate(), wk.PStepRandomWalk(2, matrix=matrix))
         estimate = K.estimate(0, np.arange(34))
-        assert estimate.stderr.max() == 0
+        assert estimate.stderr.max() < 1e-12  # rounding
         assert not estimate.rare.any()
 
 

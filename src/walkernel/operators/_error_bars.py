@@ -35,7 +35,9 @@ FEWEST_GROUPS = 16
 PAIRS_AT_ONCE = 2**18
 MOST_RELATIVE_ERROR = 1 / 3
 """Above it, an entry is marked as rare: its distribution is too skew for an interval about the estimate."""
-ROUNDING = 1e-12
+ROUNDING, ROUNDING_OF_ENTRIES = 1e-12, 5e-15
+"""Differences that are taken for rounding, relative to what differs, and to the norm of K: dense matrix
+functions of float64 numbers differ by up to 1e-14 times that, depending on how they are computed."""
 AGREEING = 1 / 3
 """Share of the groups of walks whose agreement tells that their walks do not contribute."""
 
@@ -310,6 +312,15 @@ def _means(groups: scipy.sparse.csr_array, n: int) -> scipy.sparse.csr_array:
 def largest_entry(origin: Origin) -> float:
     """Return a bound on all entries of K, its spectral norm; infinity where none is known."""
     return largest_norm(origin.graph, origin.kernel)
+
+
+def with_rounding(
+    errors: NDArray[np.float64], values: NDArray[np.float64], origin: Origin
+) -> NDArray[np.float64]:
+    """Return error bars of entries that are at least those of rounding, but for entries that are zero."""
+    largest = largest_entry(origin)
+    rounding = ROUNDING_OF_ENTRIES * largest if np.isfinite(largest) else 0.0
+    return np.where(values != 0, np.maximum(errors, rounding), errors)
 
 
 def largest_rest(origin: Origin) -> float:

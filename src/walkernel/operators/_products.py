@@ -114,6 +114,7 @@ class Product(NamedTuple):
         rows, n_columns = self.left.features.shape
         result = np.empty((rows, V.shape[1], self.n_groups))
         excess = np.zeros((rows, V.shape[1]))
+        few = self._few_groups() if second_order else None
         size = max(1, SUMS_AT_ONCE // (self.n_groups * n_columns))
         for first in range(0, V.shape[1], size):
             part = slice(first, first + size)
@@ -121,8 +122,8 @@ class Product(NamedTuple):
             for c in range(len(moved)):
                 groups = Groups.of(moved[c])
                 result[:, first + c] += _carried(self.left.features, groups)
-                if second_order:
-                    excess[:, first + c] = self._second_order(groups)
+                if few is not None:
+                    excess[:, first + c] = self._second_order(few, groups)
         return result, excess
 
     def _first_order(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -142,14 +143,18 @@ class Product(NamedTuple):
             moved = _from_mean(moved, axis=1)
         return gathered, moved
 
-    def _second_order(self, groups: Groups) -> NDArray[np.float64] | float:
-        """Return √T from the products of dL_g and du_h, h in none of the groups g."""
-        G, few = self.n_groups, min(FEW_GROUPS, self.n_groups // 2)
+    def _few_groups(self) -> Projection | None:
+        """Return the first groups of the left-hand side, if both sides are random and have enough of them."""
+        few = min(FEW_GROUPS, self.n_groups // 2)
         if self.left.walked is None or self.right.walked is None or few < 2:
-            return 0.0
-        walks = self.left.walked.again(self.reached, self.left.features.shape[1], few)
+            return None
+        return self.left.walked.again(self.reached, self.left.features.shape[1], few)
+
+    def _second_order(self, walks: Projection, groups: Groups) -> NDArray[np.float64]:
+        """Return √T from the products of dL_g and du_h, h in none of the groups g."""
+        G, few = self.n_groups, walks.n_groups
         norms = walks.product_norms(groups.sizes, np.ascontiguousarray(groups.values[:, few:]))
-        return norms / np.sqrt((few - 1) * (G - few) * G * (G - 1))
+        return np.asarray(norms / np.sqrt((few - 1) * (G - few) * G * (G - 1)))
 
 
 def _from_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:

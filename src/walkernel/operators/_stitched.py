@@ -35,6 +35,7 @@ from walkernel.operators._error_bars import (
     Origin,
     enough_groups,
     largest_entry,
+    with_rounding,
 )
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
@@ -160,6 +161,7 @@ class StitchedOperator(KernelOperator):
     ) -> Estimate:
         errors, groups = self._entry_errors(rows, columns)
         origin = self.factors[0]._walked_by()
+        errors = with_rounding(errors, values.ravel(), origin)
         rare = errors > MOST_RELATIVE_ERROR * np.abs(values.ravel())
         if not WalkLaw.of(origin, 0).is_exact:
             rare |= errors == 0  # no walk of a length that matters leads there

@@ -21,6 +21,7 @@ from walkernel.operators._error_bars import (
     entry_errors,
     largest_entry,
     largest_rest,
+    with_rounding,
 )
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
@@ -160,6 +161,7 @@ class FeatureOperator(KernelOperator):
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
         errors, few, groups = self._errors_and_rarity(rows, columns)
+        errors = with_rounding(errors, values.ravel(), self._walked_by())
         sizes = np.abs(values.ravel())
         beyond = largest_rest(self._walked_by())
         rare = (few & (beyond > MOST_RELATIVE_ERROR * sizes)) | (errors > MOST_RELATIVE_ERROR * sizes)
