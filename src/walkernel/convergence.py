@@ -61,7 +61,7 @@ def spectral_bound(matrix: scipy.sparse.csr_array) -> SpectralBound:
     for _ in range(MOST_ITERATIONS):
         image = matrix @ x
         upper = float((image / x).max())
-        estimate = float(np.linalg.norm(image) / np.linalg.norm(x))
+        estimate = upper * float(np.linalg.norm(image / (upper or 1.0)) / np.linalg.norm(x))
         if upper < best.upper:
             best = SpectralBound(min(estimate, upper), upper, x)
         if upper == 0.0 or upper - min(estimate, upper) <= 1e-4 * upper:

@@ -44,17 +44,7 @@ def suited_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial:
     Entries of M are rounded to ε. Where the kernel is so steep that this alone changes it by more than
     ``tol``, the polynomial is as exact as that; a warning says so where hardly eight digits are left.
     """
-    rounding = _rounding(graph, kernel)
-    if not rounding <= MAX_ROUNDING:
-        refuse(
-            "polynomial_operator", "kernel", "one that the rounding of M to 16 digits leaves intact",
-            Described(f"{kernel}, which it changes by {rounding:.1g} of its maximum"), "Use a narrower one.",
-        )  # fmt: skip
-    if rounding > max(tol, LOUD_ROUNDING):
-        warn(
-            f"{kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of its "
-            f"maximum: that is the error of polynomial_operator here, not tol={tol:g}."
-        )
+    check_rounding("polynomial_operator", graph, kernel, tol)
     found = find_polynomial(graph, kernel, tol)
     if found is None:
         remedy = "Use a larger tol, or a narrower kernel."
@@ -62,6 +52,21 @@ def suited_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial:
             "polynomial_operator", "tol", f"within reach of a polynomial of degree {MAX_TERMS}", tol, remedy
         )
     return found
+
+
+def check_rounding(owner: str, graph: Graph, kernel: Kernel, tol: float = 0.0) -> None:
+    """Refuse a kernel of which the rounding of M leaves no digits; warn where it leaves hardly eight."""
+    rounding = _rounding(graph, kernel)
+    if not rounding <= MAX_ROUNDING:
+        refuse(
+            owner, "kernel", "one that the rounding of M to 16 digits leaves intact",
+            Described(f"{kernel}, which it changes by {rounding:.1g} of its maximum"), "Use a narrower one.",
+        )  # fmt: skip
+    if rounding > max(tol, LOUD_ROUNDING):
+        warn(
+            f"{owner}: {kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of "
+            "its maximum, which is the error here."
+        )
 
 
 def find_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | None:
@@ -85,7 +90,7 @@ def _rounding(graph: Graph, kernel: Kernel) -> float:
         values = np.real(kernel.spectrum(ends))
         moved = np.real(kernel.spectrum(ends * (1 - 4 * np.finfo(float).eps)))
         largest = np.abs(values).max()
-        return float(np.abs(values - moved).max() / largest) if largest > 0 else 0.0
+        return float(np.abs(values - moved).max() / largest) if 0 < largest < np.inf else 0.0
 
 
 def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.float64] | None:

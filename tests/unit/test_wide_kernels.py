@@ -136,3 +136,20 @@ def test_polynomials_tell_what_rounding_costs(small):
 def test_directed_graphs_have_no_polynomial_where_their_series_is_too_long():
     assert find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 1e3), 1e-6) is None
     assert math.isfinite(find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 100.0), 1e-6).tol)
+
+
+@pytest.mark.parametrize("make", [graphs.karate, graphs.directed])
+def test_the_dense_kernel_is_whole_or_refused(make):
+    """Of the series that is summed for a directed graph, the first terms are all zero."""
+    kernel = wk.Diffusion(60.0)
+    exact = wk.exact_kernel(make(), kernel)
+    squared = wk.exact_kernel(make(), wk.Diffusion(60.0 * math.sqrt(2)))
+    assert np.allclose(exact @ exact, squared, rtol=1e-6, atol=1e-12 * squared.max())
+    assert squared.max() > 0
+    with pytest.raises(ValueError, match="narrower"):
+        wk.exact_kernel(make(), wk.RegularizedLaplacian(1, 1e7))
+
+
+def test_the_dense_kernel_tells_what_rounding_costs(small):
+    with pytest.warns(UserWarning, match="exact_kernel: .*rounding the entries of M changes it by 9e-06"):
+        wk.exact_kernel(small, wk.RegularizedLaplacian(1, 1e5))

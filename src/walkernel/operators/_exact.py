@@ -9,14 +9,16 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from walkernel._checks import fits_in_memory, instance, refuse
-from walkernel.convergence import check_convergence, spectral_radius
+from walkernel._door import door
+from walkernel.convergence import UNSERVED, check_convergence, find_series, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.polynomials import check_rounding
 
-CHUNK = 64
 EPSILON = float(np.finfo(np.float64).eps)
 
 
+@door
 def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     """Return K(M) as a dense array: from eigenvalues if M is symmetric, else by summing the series.
 
@@ -43,6 +45,7 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     instance("exact_kernel", "kernel", kernel, Kernel)
     fits_in_memory("exact_kernel", (graph.n_nodes, graph.n_nodes), "Use polynomial_operator(graph, kernel).")
     check_convergence(graph, kernel)
+    check_rounding("exact_kernel", graph, kernel)
     M = graph.to_scipy(kernel.matrix).toarray()
     if not graph.directed:
         eigenvalues, vectors = scipy.linalg.eigh(M)
@@ -58,21 +61,20 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
 
 
 def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
-    """Sum αₖ Mᵏ to the degree of a polynomial, or until a whole chunk of terms changes nothing."""
-    total, power = np.zeros_like(M), np.eye(len(M))
-    largest, k = 0.0, 0
-    while k <= kernel.degree:
-        changes = 0.0
-        for term in kernel.coefficients(k + CHUNK)[k:]:
+    """Sum αₖ Mᵏ as far as the series goes, or as rounding lets it matter."""
+    series = find_series(kernel, 1.0, 1.0, EPSILON)
+    if not series.missing <= UNSERVED * series.sizes.sum():
+        raise ValueError(
+            f"exact_kernel: the series of {kernel}, which is summed for directed graphs, is longer than the "
+            f"{series.terms.size} terms that can be computed. Use a narrower kernel."
+        )
+    total, power, largest = np.zeros_like(M), np.eye(len(M)), 0.0
+    for term in np.trim_zeros(series.terms, "b"):
+        if term != 0:
             change = term * power
             total += change
-            changes = max(changes, float(np.abs(change).max()))
-            power = power @ M
-        largest, k = max(largest, changes), k + CHUNK
-        if not math.isfinite(changes):
-            break
-        if math.isinf(kernel.degree) and changes <= EPSILON * np.abs(total).max():
-            break
+            largest = max(largest, float(np.abs(change).max()))
+        power = power @ M
     if not EPSILON * largest <= 1e-8 * np.abs(total).max():
         raise ValueError(
             f"exact_kernel: the terms of {kernel} cancel on this directed graph: the largest is "

@@ -26,6 +26,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse, thread_count
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
@@ -87,6 +88,7 @@ class StitchedOperator(KernelOperator):
         """Steps walked for all factors, edges of exact heads included."""
         return self.factors[0].n_steps
 
+    @door
     def explain(self) -> Explanation:
         """Say in words and numbers what was chosen and why, and what it is worth."""
         return explain_walks(self, self.factors, self.factors[0]._walked_by())

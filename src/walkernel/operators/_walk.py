@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from walkernel._checks import fits_in_memory, refuse, thread_count
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
@@ -93,6 +94,7 @@ class FeatureOperator(KernelOperator):
         """The kernel that is estimated."""
         return self._walked_by().kernel
 
+    @door
     def explain(self) -> Explanation:
         """Say in words and numbers what was chosen and why, and what it is worth."""
         return explain_walks(self, [self], self._walked_by())
