@@ -9,7 +9,7 @@ import tempfile
 from hypothesis import settings
 
 settings.register_profile("short", deadline=None, max_examples=25, derandomize=True, database=None)
-settings.register_profile("long", deadline=None, max_examples=100, derandomize=True, database=None)
+settings.register_profile("long", deadline=None, max_examples=50, derandomize=True, database=None)
 DEPTH = os.environ.get("WALKERNEL_TEST_DEPTH", "short")
 settings.load_profile(DEPTH)
 if DEPTH == "short":

@@ -15,6 +15,8 @@ from graphs import isolated
 
 N_NODES, N_WALKS = 700, 24
 
+pytestmark = pytest.mark.filterwarnings("ignore:topk")  # of walks that are few
+
 
 def random_graph(n=N_NODES, *, directed=False, weighted=True, labelled=False, seed=0):
     rng = np.random.default_rng(seed)
@@ -81,7 +83,6 @@ def assert_same(K, expected, columns=(1, 5)):
 
 
 @pytest.mark.parametrize("case", mostly_deep(CASES, ["undirected", "directed", "lazy, some nodes"]))
-@pytest.mark.filterwarnings("ignore:topk")  # of walks that are few
 def test_kernels_are_the_same(case, dask):
     make, options = CASES[case]
     graph = make()
