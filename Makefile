@@ -24,7 +24,8 @@ test-all: export WALKERNEL_TEST_DEPTH = long
 # tests of other things than compiled loops, which are slow where loops are not compiled
 NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
 	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py experiments \
-	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py
+	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py test_wide_kernels.py \
+	test_scale_laws.py test_near_poles.py
 
 .PHONY: demo test test-all lint bench clean
 
