@@ -10,7 +10,7 @@ Of 50 entries of each of 100 samples, for each cell:
 * needless: share that is marked of the entries whose error, over all samples, is below 5 %. Goal: at most
   .10.
 
-About ten minutes on one core. Goals that are not met are marked with an asterisk.
+About half an hour on one core. Goals that are not met are marked with an asterisk.
 """
 
 from __future__ import annotations

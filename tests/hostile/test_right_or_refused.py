@@ -81,7 +81,7 @@ def scale(array):
     return largest * np.linalg.norm(array / largest) if largest > 0 else 0.0
 
 
-@example(make_graph(hub, 0, 5), wk.Diffusion(190.0), {}, 0)
+@example(make_graph(hub, 0, 5), wk.Diffusion(300.0), {}, 0)
 @example(make_graph(lognormal, 1, 6), wk.RegularizedLaplacian(1, 150.0), {}, 0)
 @example(make_graph(loops, 2, 4), wk.Matern(1.5, 300.0), {"n_walks": 16}, 0)
 @example(make_graph(hub, 0, 5), wk.PStepRandomWalk(452), {"n_walks": 64}, 0)
