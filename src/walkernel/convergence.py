@@ -311,7 +311,8 @@ def matched_survival(*sizes: NDArray[np.float64], margin: float = MARGIN) -> NDA
     for size in sizes:
         later = np.maximum.accumulate(size[::-1])[::-1]
         if size[1:].any():
-            law[: size.size] = np.maximum(law[: size.size], margin * later / size[1:].max())
+            with np.errstate(over="ignore"):  # of a size at 0 that is far larger than all others
+                law[: size.size] = np.maximum(law[: size.size], margin * later / size[1:].max())
     law = np.minimum(law, 1.0)
     law[0] = 1.0
     if longest < 2 or law[1] == 0:
