@@ -1,6 +1,6 @@
 """Kernel operators: walk, polynomial and exact engines behind one type."""
 
-from walkernel.operators._base import EstimatedNeighbors, KernelOperator, Neighbors
+from walkernel.operators._base import KernelOperator
 from walkernel.operators._error_bars import Estimate, enough_groups
 from walkernel.operators._estimate import (
     check_wishes,
@@ -10,6 +10,7 @@ from walkernel.operators._estimate import (
     refuse_tolerance,
 )
 from walkernel.operators._exact import exact_kernel
+from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_operator
 from walkernel.operators._products import Product, Side, Walked, of_size_one, standard_errors
 

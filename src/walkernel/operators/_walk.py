@@ -13,7 +13,7 @@ from walkernel._checks import fits_in_memory, refuse, thread_count
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, keep_best
+from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
 from walkernel.operators._error_bars import (
     MOST_RELATIVE_ERROR,
     Estimate,
@@ -26,6 +26,7 @@ from walkernel.operators._error_bars import (
 )
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
+from walkernel.operators._neighbors import keep_best
 from walkernel.operators._products import Product, Side, standard_errors
 from walkernel.products import (
     FeatureBlocks,
