@@ -56,7 +56,7 @@ class Notice(event.Listener):  # type: ignore[misc]
         ours = event_.data["dispatcher"].py_func.__module__.startswith("walkernel.")
         if self.is_due and ours and sys.stderr is not None:
             self.is_due = False
-            print("walkernel: compiling the walker, once: a few seconds", file=sys.stderr, flush=True)
+            print("walkernel: compiling what was not compiled before: a few seconds", file=sys.stderr, flush=True)
 
     def on_end(self, event_: Any) -> None:
         """Write nothing."""
