@@ -41,6 +41,9 @@ def spliced(function: Any) -> Any:
     return numba.njit(inline="always")(function)
 
 
+NOTICE = "walkernel: compiling what was not compiled before: a few seconds"
+
+
 class Notice(event.Listener):  # type: ignore[misc]
     """Announces on stderr, once in a process, that functions of this package are being compiled.
 
@@ -56,7 +59,7 @@ class Notice(event.Listener):  # type: ignore[misc]
         ours = event_.data["dispatcher"].py_func.__module__.startswith("walkernel.")
         if self.is_due and ours and sys.stderr is not None:
             self.is_due = False
-            print("walkernel: compiling what was not compiled before: a few seconds", file=sys.stderr, flush=True)
+            print(NOTICE, file=sys.stderr, flush=True)
 
     def on_end(self, event_: Any) -> None:
         """Write nothing."""
