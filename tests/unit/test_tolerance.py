@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.operators import _tolerance
-from walkernel.operators._accuracy import Accuracy, _freedom
+from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
 from walkernel.operators._error_bars import count_groups
 from walkernel.operators._tolerance import whole_groups
 
@@ -195,3 +195,13 @@ def test_the_margin_holds_for_most_samples(freedom):
     margin = Accuracy(1.0, 0.0, 1.0, freedom, groups).margin
     assert 0.935 < np.mean(error <= margin * stated) < 0.965  # four standard errors about 0.95
     assert np.mean(error <= stated) < 0.7  # the twin without a margin
+
+
+@pytest.mark.parametrize("tolerance", [0.3, 0.2, 0.15, 0.1, 0.07])
+def test_what_is_accepted_has_the_margin(tolerance):
+    """On five nodes, where errors vary by a third from sample to sample."""
+    graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)])
+    for seed in range(4):
+        found = accuracy(wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed))
+        assert found.margin > 1.1
+        assert found.error * found.margin <= tolerance
