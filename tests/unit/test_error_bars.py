@@ -117,8 +117,11 @@ def test_error_bars_have_the_rounding_of_dense_kernels(options):
     """Heads of eight hops have entries to twenty digits, more than any dense truth has."""
     edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)]
     graph = wk.Graph.from_edges(edges, weights=[1, 1, 1, 1, 1, 1, 1e-7])
-    estimate = wk.estimate_kernel(graph, wk.Diffusion(1.0), **options).estimate(*np.indices((6, 6)))
-    low, high = estimate.interval()
-    exact = wk.exact_kernel(graph, wk.Diffusion(1.0))
-    assert np.mean((low <= exact) & (exact <= high)) > 0.9
-    assert not estimate.rare.any()
+    exact, held = wk.exact_kernel(graph, wk.Diffusion(1.0)), []
+    for seed in range(8):
+        K = wk.estimate_kernel(graph, wk.Diffusion(1.0), seed=seed, **options)
+        estimate = K.estimate(*np.indices((6, 6)))
+        low, high = estimate.interval()
+        held.append((low <= exact) & (exact <= high))
+        assert not estimate.rare.any()
+    assert np.mean(held) > 0.9
