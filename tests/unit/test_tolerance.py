@@ -178,7 +178,7 @@ def test_the_share_of_the_variance_that_has_an_error(once, twice):
 
 
 def test_errors_at_the_ends():
-    assert Accuracy(0.0, 0.0, 1.0, 1.0, 16).error == pytest.approx(1e-13)
+    assert Accuracy(0.0, 0.0, 1.0, 1.0, 16).error == pytest.approx(1e-13, abs=0)
     assert Accuracy(1.0, 0.0, -1.0, 1.0, 16).error == np.inf
     assert Accuracy(1.0, 0.0, -1.0, 1.0, 16).share_for(0.1) == 0
 

@@ -10,6 +10,7 @@ import graphs
 import walkernel as wk
 from commands import call
 from walkernel.convergence import Modulated, find_series
+from walkernel.operators._unseen import WalkLaw
 from walkernel.polynomials import MAX_ROUNDING, find_polynomial
 
 TOO_WIDE = [wk.Diffusion(1e4), wk.RegularizedLaplacian(1, 1e3), wk.Matern(1.5, 1e4), wk.InverseCosine(1e4)]
@@ -153,3 +154,30 @@ def test_the_dense_kernel_is_whole_or_refused(make):
 def test_the_dense_kernel_tells_what_rounding_costs(small):
     with pytest.warns(UserWarning, match="exact_kernel: .*rounding the entries of M changes it by 9e-06"):
         wk.exact_kernel(small, wk.RegularizedLaplacian(1, 1e5))
+
+
+def test_noise_that_drowns_a_kernel_is_not_taken_for_it(small):
+    """Terms of 1e33 cancel to values of at most one; by chance their noise looks like a kernel."""
+    for seed in range(8):
+        K = wk.estimate_kernel(small, wk.InverseCosine(100.0), seed=seed)
+        assert K.explain().error > 1e10
+
+
+def test_weights_of_walks_that_overflow_are_refused(small):
+    A = np.array([[0.0, 2.0, 1.0], [1.5, 0.0, 3.0], [2.5, 1.0, 0.0]])
+    graph = wk.Graph.from_scipy(A, directed=True)
+    with pytest.raises(ValueError, match=r"f\(k\) / S\(k\) to be a number"):
+        wk.sample_features(graph, np.array([1e300] * 40, dtype=float), 4, sampler=wk.IndependentWalks(0.9))
+    with pytest.raises(ValueError, match="loads times f to be numbers"):
+        wk.sample_walks(small, 64).features(np.full(200, 1e308))
+
+
+def test_laws_of_walks_tell_whether_they_are_complete():
+    """The walks of a kernel this wide have more lengths than the moments of a walk are computed for."""
+    path = wk.Graph.from_edges([(i, i + 1) for i in range(4)])
+    wide, narrow = (
+        WalkLaw.of(wk.estimate_kernel(path, wk.Diffusion(sigma), 16).origin, 0) for sigma in (100.0, 1.0)
+    )
+    assert not wide.is_closed
+    assert not wide.is_exact
+    assert narrow.is_closed
