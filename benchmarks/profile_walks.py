@@ -41,14 +41,14 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
     request = checked_sampling("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False).request()
     table, factors = request.table, 1.0 / request.survival
-    walkers, alone = _state.make_walkers(BLOCK * N_WALKS), _state.Coupling(0, 0, 0)
+    walkers, order = _state.make_walkers(BLOCK * N_WALKS, request.thresholds.size + 2)
+    alone = _state.Coupling(0, 0, 0)
     no_heads, front = request.heads(starts[:BLOCK])
-    active, rank = np.zeros((2, request.thresholds.size + 2), dtype=np.int64)
-    reserved = np.empty(BLOCK * N_WALKS, dtype=np.int32)
     room = request.expected_deposits(4 * BLOCK * N_WALKS)
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)
     indices, data = np.empty(room, dtype=np.int32), np.empty(room)
     counts, norms = np.empty(BLOCK, dtype=np.int64), np.empty((BLOCK, 2))
+    lookup = _coalesce.make_lookup(room)
     spent: dict[str, float] = dict.fromkeys(
         ("lengths", "line up", "words", "words+steps", "block", "coalesce", "norms"), 0.0
     )
@@ -75,7 +75,7 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
             0,
             walkers,
         )
-        lined = (block, N_WALKS, key, table.first, front, 0, walkers, active, rank, nodes, values, factors[0])
+        lined = (block, N_WALKS, key, table.first, front, 0, walkers, order, nodes, values, factors[0])
         return total, lined
 
     for begin in range(0, n_nodes, BLOCK):
@@ -98,21 +98,19 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
                     front,
                     0,
                     walkers,
-                    active,
-                    rank,
-                    reserved,
+                    order,
                     total,
                     nodes,
                     values,
                 )
             else:
                 longest = timed("line up", _loops.line_up, *lined)
-                timed(mode, advance, table, key, walkers, active, longest, 1 + (mode == "words+steps"))
+                timed(mode, advance, table, key, walkers, order.active, longest, 1 + (mode == "words+steps"))
         lengths = walkers.lengths.copy()
         steps += total - lengths.size
         for name, with_norms in (("coalesce", False), ("norms", True)):
             heads = (no_heads.indptr, no_heads.nodes, no_heads.loads)
-            rest = (*heads, int(with_norms), counts, norms, indices, data)
+            rest = (*heads, int(with_norms), counts, norms, indices, data, lookup)
             timed(name, _coalesce.coalesce, N_WALKS, lengths, nodes, values, *rest)
     spent["lengths"] /= 3
     spent["line up"] /= 2

@@ -187,7 +187,7 @@ class WalkJob:
     """Features for one f, of the walks of each of some streams, which all go in the same direction.
 
     Exact heads that are to be kept apart are one more result, the last, and the others are the walks' share.
-    Norms are there only if asked for.
+    Norms are there only if asked for. Walks in groups have rows of their own for each group of a start node.
     """
 
     sampling: Sampling
@@ -195,6 +195,7 @@ class WalkJob:
     streams: tuple[int, ...]
     with_norms: bool = False
     apart: bool = False
+    n_groups: int = 1
 
     @property
     def n_results(self) -> int:
@@ -213,7 +214,7 @@ def walk_job(
     request, ids = job.sampling.request(), job.sampling.ids
     found = sample_rows(
         request, job.f, ids, n_threads, progress,
-        with_norms=job.with_norms, streams=job.streams, apart=job.apart,
+        with_norms=job.with_norms, streams=job.streams, apart=job.apart, n_groups=job.n_groups,
     )  # fmt: skip
     n_columns = job.sampling.graph.n_nodes
     return [FeatureRows(to_csr(rows, n_columns), rows.norms, rows.n_steps) for rows in found]

@@ -194,7 +194,7 @@ def test_huge_node_ids_reach_the_counter():
     from oracles import draw64
     from walkernel.walks import _loops
 
-    walkers = _state.make_walkers(3)
+    walkers, _ = _state.make_walkers(3, 2)
     key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1), np.zeros(3, dtype=np.int64))
     starts = (5, 2**32 + 5, 2**47 + 5)
     for j, start in enumerate(starts):
@@ -209,7 +209,7 @@ def one_step(degree, words, alias=None):
     """Where walkers on a node of that degree go, its entries being numbered from 0."""
     from walkernel.walks import _loops
 
-    walkers = _state.make_walkers(len(words))
+    walkers, _ = _state.make_walkers(len(words), 2)
     walkers.here[:] = 0
     packed, draws = np.array([degree], dtype=np.uint64), np.array(words, dtype=np.uint64)
     if alias is None:

@@ -28,7 +28,6 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
-from walkernel.sampling import sample_walks
 from walkernel.walks import Sampler
 
 FEWEST_GROUPS = 16
@@ -90,7 +89,7 @@ class Estimate:
         """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom.
 
         Of entries that are not rare, 95 % intervals cover at least 90 % on all graphs, kernels and kinds of
-        walks in ``benchmarks/coverage.py``, and more than 95 % where edges of very different weights leave
+        walks in ``benchmarks/interval_coverage.py``, and more than 95 % where edges of very different weights leave
         much to a few walks: error bars are then those of the worst case.
         """
         level = real_number("interval", "level", level, above=0, below=1)
@@ -167,12 +166,9 @@ class Origin(NamedTuple):
 
     def features(self, ids: NDArray[np.int64], side: int) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each node, (len(ids) · n_groups, n_nodes)."""
-        side = side if self.ensembles == "independent" else 0
-        walks = sample_walks(
-            self.graph, self.n_walks, sampler=self.sampler, seed=self.seed, stream=self.stream + side,
-            nodes=self.graph.names(ids), matrix=self.kernel.matrix, transpose=bool(side),
-        )  # fmt: skip
-        return walks.in_groups(self.n_groups).features(self.sequence)
+        walked = self.walked(ids)[side]
+        assert walked is not None
+        return walked.features()
 
 
 def entry_errors(

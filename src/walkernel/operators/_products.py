@@ -34,6 +34,7 @@ from walkernel.convergence import Root
 from walkernel.features import Coefficients, Sampling, modulation_values
 from walkernel.kernels import Kernel
 from walkernel.products import FeatureBlocks, Features, Matrix, multiply_transposed, parts_of
+from walkernel.sampling import WalkJob, walk_job
 from walkernel.walks import over_threads
 
 if TYPE_CHECKING:
@@ -82,11 +83,19 @@ class Walked(NamedTuple):
             n_columns, thread_count("estimate_product", None),
         )  # fmt: skip
 
+    def features(self) -> scipy.sparse.csr_array:
+        """Return the features of each group of walks of each start node, (starts · n_groups, n_nodes)."""
+        job = WalkJob(self.sampling, self._f(), (self.sampling.stream,), n_groups=self.n_groups)
+        return walk_job(job, thread_count("estimate", None), None)[0].matrix
+
+    def _f(self) -> NDArray[np.float64]:
+        own = self.sampling
+        length = own.request().survival.size
+        return modulation_values(own.graph, self.sequence, own.sampler, own.matrix, length, own.transpose)
+
     def _factors(self) -> NDArray[np.float64]:
         """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
-        own, survival = self.sampling, self.sampling.request().survival
-        f = modulation_values(own.graph, self.sequence, own.sampler, own.matrix, survival.size, own.transpose)
-        return f / survival * (self.n_groups / self.sampling.n_walks)
+        return self._f() / self.sampling.request().survival * (self.n_groups / self.sampling.n_walks)
 
 
 class Side(NamedTuple):
@@ -185,7 +194,8 @@ def _matrix_carried(
     matrix = (features.indptr, features.indices, features.data)
 
     def work(first: int, last: int) -> None:
-        multiply_groups(first, last, *matrix, sizes, values, product)
+        total = np.empty(values.shape[1], dtype=values.dtype)
+        multiply_groups(first, last, *matrix, sizes, values, total, product)
 
     over_threads(work, features.indptr, thread_count("estimate_product", None))
     return product

@@ -264,13 +264,14 @@ def debiasing(n_walks: int, group: int, norms: NDArray[np.float64]) -> NDArray[n
 
 def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
     """Drop the columns that no side reaches: (nodes kept, in order, sides); no cost in their number."""
-    from walkernel.walks._coalesce import number_nodes
+    from walkernel.walks._coalesce import number_nodes, slots_for
 
     reached = np.empty(sum(side.nnz for side in sides), dtype=np.int64)
     columns, count = [], 0
     for side in sides:
         columns.append(np.empty_like(side.indices))
-        count = number_nodes(side.indices, columns[-1], reached, count)
+        slots = np.full(slots_for(reached.size), -1)
+        count = number_nodes(side.indices, columns[-1], reached, count, slots)
     order = np.argsort(reached[:count])
     rank = np.empty_like(order)
     rank[order] = np.arange(count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,23 @@ HASH_SHIFT = np.uint64(15)
 SMALLEST_TABLE = 2048
 
 
-@subroutine
-def room_for(size: int) -> int:
+class Lookup(NamedTuple):
+    """The hash table of a row's nodes, and room for sums over them."""
+
+    slots: NDArray[np.uint64]  # a power of two, of at least four times the deposits of the largest row
+    places: NDArray[np.int32]  # a quarter of that
+    sums: NDArray[np.float64]
+
+
+def make_lookup(size: int) -> Lookup:
+    """Return a table for rows of up to so many deposits; it stays in the first cache level if they are few."""
+    room = slots_for(size)
+    return Lookup(np.zeros(room, np.uint64), np.empty(room // 4, np.int32), np.zeros(room // 4))
+
+
+def slots_for(size: int) -> int:
     """Return a power of two of at least four times the size."""
-    room = SMALLEST_TABLE
-    while room < 4 * size:
-        room *= 2
-    return room
+    return max(SMALLEST_TABLE, 1 << (4 * size - 1).bit_length())
 
 
 @subroutine
@@ -102,15 +112,13 @@ def coalesce_heads(
     counts: NDArray[np.int64],  # (rows,), filled
     indices: Any,  # (entries of heads,), filled
     data: NDArray[np.float64],  # (entries of heads,), filled
+    lookup: Lookup,
 ) -> Any:
     """Turn heads into CSR rows; return the number of entries."""
-    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
     n = np.int64(0)
     for row in range(counts.size):
         own = slice(heads[row], heads[row + 1])
-        if 4 * (heads[row + 1] - heads[row]) > slots.size:
-            slots = np.zeros(room_for(heads[row + 1] - heads[row]), dtype=np.uint64)
-        counts[row] = add_head(nodes[own], values[own], row, slots, 0, indices[n:], data[n:])
+        counts[row] = add_head(nodes[own], values[own], row, lookup.slots, 0, indices[n:], data[n:])
         n += counts[row]
     return n
 
@@ -153,20 +161,16 @@ def coalesce(
     norms: NDArray[np.float64],  # (rows, 2), filled if group > 0: ‖·‖² of groups of walks, and of all walks
     indices: Any,  # (deposits and heads,), filled
     data: NDArray[np.float64],  # (deposits and heads,), filled
+    lookup: Lookup,
 ) -> Any:
     """Turn deposits, row by row and walk by walk, and heads into CSR rows; return the number of entries."""
-    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
-    places, sums = np.empty(SMALLEST_TABLE // 4, dtype=np.int32), np.zeros(SMALLEST_TABLE // 4)
+    slots, places, sums = lookup.slots, lookup.places, lookup.sums
     n = begin = np.int64(0)
     for row in range(counts.size):
         own = lengths[row * n_walks : (row + 1) * n_walks]
         size = np.int64(n_walks)
         for length in own:
             size += length
-        room = size + heads[row + 1] - heads[row]
-        if 4 * room > slots.size:
-            slots = np.zeros(room_for(room), dtype=np.uint64)
-            places, sums = np.empty(slots.size // 4, dtype=np.int32), np.zeros(slots.size // 4)
         part = slice(begin, begin + size)
         count = coalesce_row(own, nodes[part], values[part], row, slots, places, indices[n:], data[n:])
         if group > 0:
@@ -194,14 +198,15 @@ def count_hops(head: int, lengths: NDArray[np.int32], hops: NDArray[np.int32]) -
 
 
 @compiled
-def number_nodes(nodes: Any, columns: Any, reached: NDArray[np.int64], first: int) -> Any:
+def number_nodes(
+    nodes: Any, columns: Any, reached: NDArray[np.int64], first: int, slots: NDArray[np.int64]
+) -> Any:
     """Give nodes numbers by first appearance, after those in reached[:first]; return how many there are.
 
-    ``columns`` is filled with the number of each node and ``reached`` with the nodes in that order.
+    ``columns`` is filled with the number of each node and ``reached`` with the nodes in that order. ``slots``
+    is a hash table, a power of two of -1, of at least four times the nodes.
     """
-    room = room_for(reached.size)
-    last_slot = np.uint64(room - 1)
-    slots = np.full(room, -1, dtype=np.int64)
+    last_slot = np.uint64(slots.size - 1)
     n = np.int64(0)
     for q in range(first + nodes.size):
         node = reached[q] if q < first else np.int64(nodes[q - first])

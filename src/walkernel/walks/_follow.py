@@ -21,7 +21,6 @@ TAG_BITS, WORD = np.uint64(32), np.uint64(64)
 HASH_MULTIPLIER = np.uint64(0x9E3779B1)
 HASH_SHIFT = np.uint64(15)
 ALWAYS = np.uint64(0xFFFFFFFFFFFFFFFF)
-SMALLEST_TABLE = 1024
 NO_ROOM, CROWDED = -1, -2
 
 
@@ -96,21 +95,16 @@ def expand(
     hops: Hops,
     counts: NDArray[np.int64],  # (starts, depth), filled: entries of each length
     edges: NDArray[np.int64],  # (starts,), filled: edges followed
+    slots: NDArray[np.uint64],  # a power of two of zeros: the hash table, overwritten
     room: Room,  # filled, start node by start node and length by length
 ) -> Any:
-    """Fill the heads of start nodes: (how many were done, their number of entries)."""
-    slots = np.zeros(SMALLEST_TABLE, dtype=np.uint64)
+    """Fill the heads of start nodes; return their number of entries, or NO_ROOM or CROWDED."""
     n = np.int64(0)
     for i in range(starts.size):
-        end = np.int64(CROWDED)
-        while end == CROWDED:
-            edges[i], end = expand_one(starts[i], i, hops, slots, n, counts[i], room)
-            if end == CROWDED:
-                slots = np.zeros(2 * slots.size, dtype=np.uint64)
-        if end == NO_ROOM:
-            return i, n
-        n = end
-    return starts.size, n
+        edges[i], n = expand_one(starts[i], i, hops, slots, n, counts[i], room)
+        if n < 0:
+            break
+    return n
 
 
 @compiled

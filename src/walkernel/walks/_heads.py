@@ -13,6 +13,8 @@ from walkernel.walks._tables import Hops
 
 FIRST_ROOM = 64.0
 """Entries of a head that are reserved at first."""
+FIRST_SLOTS = 1024
+"""Slots of the hash table that nodes of a hop are looked up in, at first: it stays in the first cache level."""
 
 
 class HeadRoom(threading.local):
@@ -23,6 +25,7 @@ class HeadRoom(threading.local):
 
     def __init__(self) -> None:
         self.entries = FIRST_ROOM  # of a head, on average so far
+        self.slots = FIRST_SLOTS
         self._arrays: dict[str, NDArray[Any]] = {}
 
     def take(self, name: str, size: int, dtype: Any) -> NDArray[Any]:
@@ -82,18 +85,21 @@ def follow_heads(
         none = no_heads(starts.size, dtype)
         nowhere = np.empty(0, dtype=np.uint64), none.loads, none.lengths
         return none, Front(0, none.indptr, none.nodes, *nowhere)
-    from walkernel.walks._follow import Room, cut_fronts, expand
+    from walkernel.walks._follow import CROWDED, NO_ROOM, Room, cut_fronts, expand
 
     counts = reserved.take("counts", starts.size * depth, np.int64).reshape(starts.size, depth)
     edges = reserved.take("edges", starts.size, np.int64)
-    done, n, size = 0, 0, int(reserved.entries * starts.size)
-    while done < starts.size:
+    n, size = NO_ROOM, int(reserved.entries * starts.size)
+    while n < 0:
         room = Room(
             reserved.take("nodes", size, dtype), reserved.take("lengths", size, np.int32),
             reserved.take("loads", size, np.float64), reserved.take("chances", size, np.float64),
         )  # fmt: skip
-        done, n = expand(read_only(starts), hops, counts, edges, room)
-        size *= 2
+        n = expand(read_only(starts), hops, counts, edges, np.zeros(reserved.slots, dtype=np.uint64), room)
+        if n == CROWDED:
+            reserved.slots *= 2
+        elif n == NO_ROOM:
+            size *= 2
     reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
     places = int(counts[:, -1].sum())
     front = Front(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._random import philox
-from walkernel.walks._state import Coupling, Front, Key, Walkers
+from walkernel.walks._state import Coupling, Front, Key, Order, Walkers
 from walkernel.walks.compiling import compiled, spliced, subroutine
 
 _philox = numba.njit(inline="always")(philox)
@@ -170,17 +170,13 @@ def line_up(
     front: Front,
     begin: int,
     walkers: Walkers,
-    active: NDArray[np.int64],  # (longest length + 2,), filled
-    rank: NDArray[np.int64],  # (longest length + 2,), overwritten
+    order: Order,  # filled
     nodes: NDArray[Any],
     values: NDArray[np.float64],
     home: float,
 ) -> int:
-    """Order the walkers by length, reserve their deposits and make those at home; return the longest length.
-
-    Afterwards ``active[t]`` is the number of walks of at least t steps.
-    """
-    lengths, longest = walkers.lengths, 0
+    """Order the walkers by length, reserve their deposits, make those at home; return the longest length."""
+    lengths, active, rank, longest = walkers.lengths, order.active, order.rank, 0
     for j in range(starts.size * n_walks):
         longest = max(longest, lengths[j])
     for t in range(longest + 2):
@@ -335,9 +331,7 @@ def walk_block(
     front: Front,
     begin: int,
     walkers: Walkers,
-    active: NDArray[np.int64],  # (longest length + 2,), overwritten, as the next two
-    rank: NDArray[np.int64],
-    reserved: NDArray[np.int32],  # (walkers,)
+    order: Order,  # overwritten
     total: int,  # deposits if no walk gets stuck
     nodes: Any,
     values: NDArray[np.float64],
@@ -348,12 +342,12 @@ def walk_block(
     """
     count = starts.size * n_walks
     for j in range(count):
-        reserved[j] = walkers.lengths[j]
+        order.reserved[j] = walkers.lengths[j]
     longest = line_up(
-        starts, n_walks, key, table.first, front, begin, walkers, active, rank, nodes, values, factors[0]
+        starts, n_walks, key, table.first, front, begin, walkers, order, nodes, values, factors[0]
     )
     for step in range(1, longest + 1):
-        n, factor = active[step], factors[front.depth + step]
+        n, factor = order.active[step], factors[front.depth + step]
         slot = step + 1 if front.depth > 0 else step
         if slot % 2 == 0:
             fill_words(slot // 2, n, coupling.later, walkers, key)
@@ -368,7 +362,7 @@ def walk_block(
         else:
             step_uniform(n, walkers, words, table.packed, table.indices)
         deposit(n, step, factor, walkers, table, nodes, values)
-    return total if table.is_plain else close_gaps(count, walkers, reserved, nodes, values)
+    return total if table.is_plain else close_gaps(count, walkers, order.reserved, nodes, values)
 
 
 @compiled
@@ -384,14 +378,12 @@ def walk_task(
     factors: NDArray[np.float64],
     front: Front,
     walkers: Walkers,  # room for those of a block
+    order: Order,
     lengths: NDArray[np.int32],  # (starts · walks,), filled
     nodes: Any,  # (room,), filled
     values: NDArray[np.float64],  # (room,), filled
 ) -> Any:
     """Walk from start nodes until they, or the room for deposits, are used up: (nodes done, deposits)."""
-    room = thresholds.size + 2
-    active, rank = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    reserved = np.empty(walkers.lengths.size, dtype=np.int32)
     n = 0
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
@@ -410,9 +402,7 @@ def walk_task(
             front,
             begin,
             walkers,
-            active,
-            rank,
-            reserved,
+            order,
             more,
             nodes[n:],
             values[n:],

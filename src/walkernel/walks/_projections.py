@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel.walks._heads import offsets
 from walkernel.walks._sampling import TASK_WALKS, Pool, Request, walk
 from walkernel.walks.compiling import compiled, subroutine
 
@@ -44,17 +45,6 @@ def number_columns(n: int, nodes: Any, values: NDArray[np.float64], columns: NDA
         nodes[q] = max(column, 0)
         if column < 0:
             values[q] = 0.0
-
-
-@compiled
-def find_groups(size: int, lengths: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
-    """Fill where the deposits of each group of walks, ``size`` of them, begin and the last ones end."""
-    begin = np.int64(0)
-    for group in range(starts.size - 1):
-        starts[group] = begin
-        for length in lengths[group * size : (group + 1) * size]:
-            begin += length + 1
-    starts[-1] = begin
 
 
 @compiled
@@ -87,18 +77,19 @@ def multiply_groups(
     data: NDArray[np.float64],
     sizes: NDArray[np.float64],  # (columns,)
     groups: NDArray[np.float32],  # (columns, groups), within [-1, 1]
+    total: NDArray[np.float32],  # (groups,), overwritten
     out: NDArray[np.float64],  # (rows, groups), filled
 ) -> None:
     """Fill the product of some rows of a CSR matrix with diag(sizes) · groups, a dense matrix of few columns.
 
     Sums are in single precision and relative to the largest term of their row, whatever the units are.
     """
-    total = np.empty(groups.shape[1], dtype=np.float32)
     for row in range(first, last):
         begin, end = indptr[row], indptr[row + 1]
         unit = largest_term(begin, end, indices, data, sizes)
         inverse = 1.0 / unit
-        total[:] = 0.0
+        for g in range(total.size):
+            total[g] = 0.0
         for q in range(begin, end):
             value, own = np.float32(data[q] * sizes[indices[q]] * inverse), groups[indices[q]]
             for g in range(total.size):
@@ -130,7 +121,9 @@ def square_row(
     products: NDArray[np.float32],  # (groups, others), filled
 ) -> float:
     """Return the root of Σ over groups g and others h of (φ_g·d_h − mean over g)², d = sizes · others."""
-    products[:] = 0.0
+    for g in range(n_groups):
+        for h in range(products.shape[1]):
+            products[g, h] = 0.0
     unit = largest_term(starts[first], starts[first + n_groups], nodes, values, sizes)
     inverse = 1.0 / unit
     for g in range(n_groups):
@@ -157,10 +150,10 @@ def square_rows(
     values: NDArray[np.float64],
     sizes: NDArray[np.float64],
     others: NDArray[np.float32],
+    products: NDArray[np.float32],  # (groups, others), overwritten
     out: NDArray[np.float64],  # (rows,), filled
 ) -> None:
     """Fill ``square_row`` of some rows."""
-    products = np.empty((n_groups, others.shape[1]), dtype=np.float32)
     for row in range(out.size):
         out[row] = square_row(row * n_groups, n_groups, starts, nodes, values, sizes, others, products)
 
@@ -213,8 +206,9 @@ class Projection:
         result = np.empty(self.starts.size)
 
         def work(parts: list[slice]) -> NDArray[np.float64]:
+            products = np.empty((self.n_groups, others.shape[1]), dtype=np.float32)
             for part, deposits in self._walk(parts):
-                square_rows(self.n_groups, *deposits, sizes, others, result[part])
+                square_rows(self.n_groups, *deposits, sizes, others, products, result[part])
             return result
 
         for _ in self._in_turn(work):
@@ -231,9 +225,9 @@ class Projection:
             )
             if self.columns is not None:
                 number_columns(n, nodes, values, self.columns)
-            begins = np.empty((part.stop - part.start) * self.n_groups + 1, dtype=np.int64)
-            find_groups(self.request.n_walks // self.n_groups, lengths, begins)
-            yield part, (begins, nodes, values)
+            in_group = self.request.n_walks // self.n_groups
+            counts = lengths.reshape(-1, in_group).sum(axis=1, dtype=np.int64) + in_group
+            yield part, (offsets(counts), nodes, values)
             pool.give_back([nodes, values])
 
     def _in_turn(self, work: Callable[[list[slice]], NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:

@@ -152,18 +152,20 @@ def sample_rows(
     with_norms: bool,
     streams: Sequence[int],
     apart: bool = False,
+    n_groups: int = 1,
 ) -> list[Rows]:
     """Walk from all start nodes and return features for a known f, for each of some streams.
 
     Deposits are never kept, and heads, which are the same in all streams, are followed once; if they are to
-    be kept apart, they are the last result, and the others are the walks' share.
+    be kept apart, they are the last result, and the others are the walks' share. With more than one group,
+    the walks of each start node are in equal groups, each of which has a row of its own.
     """
-    from walkernel.walks._coalesce import coalesce, coalesce_heads
+    from walkernel.walks._coalesce import coalesce, coalesce_heads, make_lookup
 
-    factors = 1.0 / request.survival
+    factors, in_row = 1.0 / request.survival, request.n_walks // n_groups
     used = min(f.size, factors.size)
     with np.errstate(over="ignore", invalid="ignore"):
-        factors[:used] *= f[:used] / request.n_walks
+        factors[:used] *= f[:used] / in_row
     if not np.isfinite(factors[:used]).all():
         remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
         refuse("features", "f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
@@ -176,20 +178,24 @@ def sample_rows(
     def work(part: slice, pool: Pool) -> list[Piece]:
         own = starts[part]
         head, front = request.heads(own)
-        known = (head.indptr, head.nodes, head.loads * request.n_walks * factors[head.lengths])
+        edges, head = int(head.edges.sum()), head.repeated(n_groups) if n_groups > 1 else head
+        known = (head.indptr, head.nodes, head.loads * in_row * factors[head.lengths])
         added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if apart else known
         pieces: list[Piece] = []
         for stream in streams:
             lengths, n, room = walk(request, stream, factors, front, own, deposits)
-            steps = n - lengths.size + (0 if pieces else int(head.edges.sum()))
-            counts, norms = np.empty(own.size, dtype=np.int64), np.empty((own.size * (group > 0), 2))
+            steps = n - lengths.size + (0 if pieces else edges)
+            counts = np.empty(own.size * n_groups, dtype=np.int64)
+            norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            n = coalesce(request.n_walks, lengths, *room, *added, group, counts, norms, *rows)
+            sizes = lengths.reshape(-1, in_row).sum(axis=1) + in_row + np.diff(added[0])
+            lookup = make_lookup(int(sizes.max()))
+            n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
         if apart:
             rows, counts = pool.take(head.nodes.size), np.empty(own.size, dtype=np.int64)
-            n = coalesce_heads(*known, counts, *rows)
+            n = coalesce_heads(*known, counts, *rows, make_lookup(int(np.diff(head.indptr).max())))
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
@@ -265,9 +271,9 @@ def walk(
     coupling = _state.Coupling(*request.coupling)
     lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // request.n_walks)
-    walkers = _state.make_walkers(block * request.n_walks)
+    walkers, order = _state.make_walkers(block * request.n_walks, request.thresholds.size + 2)
     task = (_state.read_only(starts), block)
-    law = (request.thresholds, request.guide, factors, front, walkers)
+    law = (request.thresholds, request.guide, factors, front, walkers, order)
     size = request.expected_deposits(lengths.size)
     while True:
         arrays = pool.take(size)

@@ -52,10 +52,20 @@ class Walkers(NamedTuple):
     origin: NDArray[np.int64]  # place in the order of start nodes and walks
 
 
-def make_walkers(count: int) -> Walkers:
-    """Return room for a block of walkers."""
+class Order(NamedTuple):
+    """How the walkers of a block are ordered by length."""
+
+    active: NDArray[np.int64]  # (longest length + 2,): walks of at least t steps
+    rank: NDArray[np.int64]  # (longest length + 2,): where the next walk of t steps goes
+    reserved: NDArray[np.int32]  # (walkers,): their lengths as drawn, before any walk gets stuck
+
+
+def make_walkers(count: int, n_lengths: int) -> tuple[Walkers, Order]:
+    """Return room for a block of walkers of up to so many lengths."""
     types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
-    return Walkers._make([np.empty(count, dtype=t) for t in types])
+    walkers = Walkers._make([np.empty(count, dtype=t) for t in types])
+    ranks = np.empty((2, n_lengths), dtype=np.int64)
+    return walkers, Order(*ranks, np.empty(count, dtype=np.int32))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -5,14 +5,16 @@ entry in the cache: a ``subroutine`` is compiled by itself and has no interface 
 is written; a ``spliced`` function becomes part of the source of its caller, which is the cheaper of the two
 for a long function with one caller.
 
-Compiling is what the first call in a new installation spends its time on. Three things keep it short. numba
+Compiling is what the first call in a new installation spends its time on. Four things keep it short. numba
 compiles a function again for each combination of argument types, and a read-only array has a type of its own,
 so that all inputs are made read-only. Loops over elements compile faster than expressions on arrays.
-Assignments of one slice to another are avoided: their error messages alone take more than a second.
+Assignments of one slice to another are avoided: their error messages alone take more than a second. The
+collector of cyclic garbage is off meanwhile, since the compiler makes millions of objects that it keeps.
 """
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -44,25 +46,37 @@ def spliced(function: Any) -> Any:
 NOTICE = "walkernel: compiling what was not compiled before: a few seconds"
 
 
-class Notice(event.Listener):  # type: ignore[misc]
-    """Announces on stderr, once in a process, that functions of this package are being compiled.
+class Compilation(event.Listener):  # type: ignore[misc]
+    """Watches over the compiling of this package's functions.
 
-    Nothing is written when they are loaded from the cache, in the worker processes of ``multiprocessing`` and
-    joblib, or if the environment variable ``WALKERNEL_QUIET`` is set.
+    It is announced on stderr, once in a process; nothing is written when functions are loaded from the cache,
+    in the worker processes of ``multiprocessing`` and joblib, or if the environment variable
+    ``WALKERNEL_QUIET`` is set. numba compiles under a lock, in one thread at a time.
     """
 
     def __init__(self) -> None:
         self.is_due = not os.environ.get("WALKERNEL_QUIET") and multiprocessing.parent_process() is None
+        self.depth = 0
+        self.collects = False
 
     def on_start(self, event_: Any) -> None:
-        """Write the announcement before the first function is compiled."""
-        ours = event_.data["dispatcher"].py_func.__module__.startswith("walkernel.")
-        if self.is_due and ours and sys.stderr is not None:
+        """Write the announcement before the first function is compiled, and stop the collector."""
+        if not self.depth and not event_.data["dispatcher"].py_func.__module__.startswith("walkernel."):
+            return
+        if self.is_due and sys.stderr is not None:
             self.is_due = False
             print(NOTICE, file=sys.stderr, flush=True)
+        if not self.depth:
+            self.collects = gc.isenabled()
+            gc.disable()
+        self.depth += 1
 
     def on_end(self, event_: Any) -> None:
-        """Write nothing."""
+        """Start the collector again when the function that was asked for is compiled."""
+        if self.depth:
+            self.depth -= 1
+            if not self.depth and self.collects:
+                gc.enable()
 
 
-event.register("numba:compile", Notice())
+event.register("numba:compile", Compilation())

@@ -1,6 +1,6 @@
 """How often intervals of single entries cover: graphs of uneven weights x kernels x kinds of walks.
 
-    python benchmarks/coverage.py [--seeds N] [--jobs N] [--out FILE]
+    python benchmarks/interval_coverage.py [--seeds N] [--jobs N] [--out FILE]
 
 Of 50 entries of each of 100 samples, for each cell:
 
