@@ -151,6 +151,12 @@ def test_the_dense_kernel_is_whole_or_refused(make):
         wk.exact_kernel(make(), wk.RegularizedLaplacian(1, 1e7))
 
 
+def test_the_dense_kernel_of_a_directed_graph_needs_its_whole_series():
+    """Rounding changes this kernel by 1e-9 only, but a third of its series lies beyond the last term."""
+    with pytest.raises(ValueError, match=r"series of .* is longer than the \d+ terms that can be computed"):
+        wk.exact_kernel(graphs.directed(), wk.RegularizedLaplacian(1, 1e3))
+
+
 def test_the_dense_kernel_tells_what_rounding_costs(small):
     with pytest.warns(UserWarning, match="exact_kernel: .*rounding the entries of M changes it by 9e-06"):
         wk.exact_kernel(small, wk.RegularizedLaplacian(1, 1e5))
