@@ -8,6 +8,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.kernels import SquaredSeries
 from walkernel.operators._plan import Asked, make_plan
 
 HEAT = wk.Diffusion(1.5)
@@ -205,6 +206,12 @@ def test_short_polynomials_are_exact(kernel, kind, options):
 def test_factors_of_infinite_variance_are_not_chosen():
     """(1 + x)^(5/2) has a finite variance, its sixth root has not."""
     K = wk.estimate_kernel(graphs.karate(), wk.PStepRandomWalk(5, 2.0), budget=34 * 400)
+    assert K.stitches == 1
+
+
+def test_factors_that_are_longer_than_any_walk_are_not_chosen():
+    """f = 1 + cz is walked in one step; its roots, for c this near to 1, are longer than any series."""
+    K = wk.estimate_kernel(graphs.karate(), SquaredSeries([1.0, 0.9999]), budget=34 * 400)
     assert K.stitches == 1
 
 

@@ -6,6 +6,8 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.features import Coefficients
+from walkernel.operators._error_bars import Estimate
+from walkernel.operators._neighbors import belonging
 from walkernel.operators._products import FEW_GROUPS
 
 KERNEL = wk.Diffusion(1.5)
@@ -159,6 +161,17 @@ def test_nearest_nodes():
     assert not best.certified[1]
     with pytest.raises(ValueError, match="estimate_topk: k must be"):
         K.estimate_topk(["d"], 0)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "n_others", "belongs"), [(0.3, 1, True), (0.3, 100, False), (0.03, 100, True)]
+)
+def test_neighbors_are_compared_with_nodes_that_no_walk_reached(stderr, n_others, belongs):
+    """The one node found is the nearest if there is no other, or if it is more than walks may have missed."""
+    one = np.ones(1)
+    found = Estimate(one, stderr * one, 16, np.zeros(1, dtype=bool), np.zeros(1))
+    there, values = np.array([[True, False]]), np.array([[1.0, np.nan]])
+    assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[belongs]]
 
 
 def test_rare_entries():

@@ -197,11 +197,14 @@ def test_the_margin_holds_for_most_samples(freedom):
     assert np.mean(error <= stated) < 0.7  # the twin without a margin
 
 
-@pytest.mark.parametrize("tolerance", [0.3, 0.2, 0.15, 0.1, 0.07])
-def test_what_is_accepted_has_the_margin(tolerance):
-    """On five nodes, where errors vary by a third from sample to sample."""
+@pytest.mark.parametrize("seed", range(2))
+def test_an_error_below_the_tolerance_is_not_accepted_without_the_margin(seed):
+    """On five nodes errors vary by a third: a first batch that only just meets a tolerance is not enough."""
     graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)])
-    for seed in range(4):
-        found = accuracy(wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed))
-        assert found.margin > 1.1
-        assert found.error * found.margin <= tolerance
+    first = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=0.9, seed=seed)
+    found = accuracy(first)
+    assert found.margin > 1.4
+    tolerance = 1.2 * found.error
+    K = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed)
+    assert K.n_steps > first.n_steps
+    assert accuracy(K).error * accuracy(K).margin <= tolerance

@@ -9,7 +9,7 @@ import pytest
 import graphs
 import walkernel as wk
 from commands import call
-from walkernel.convergence import Modulated, find_series
+from walkernel.convergence import Modulated, find_series, lack_of_variance
 from walkernel.operators._unseen import WalkLaw
 from walkernel.polynomials import MAX_ROUNDING, find_polynomial
 
@@ -61,6 +61,15 @@ def test_estimates_have_their_whole_sum(kernel):
     exact = wk.exact_kernel(graph, kernel).sum(axis=1)
     assert (np.abs(estimate.value - exact) < 5 * estimate.stderr).all()
     assert (estimate.stderr < 0.5 * exact).all()
+
+
+def test_walks_longer_than_the_series_lack_what_lies_beyond(small):
+    """One walk in a million is longer than all terms that can be computed, but so is f."""
+    sequence = modulated(small, wk.RegularizedLaplacian(1, 1e3))
+    sampler = wk.IndependentWalks(1e-6)
+    assert sampler.reach(1e-6) > sequence.sizes("weights").size
+    assert sequence.beyond() > 0.1
+    assert f"{100 * sequence.beyond():.3g} % of it lies" in lack_of_variance(sequence, sampler)
 
 
 def refusals(graph, kernel):
