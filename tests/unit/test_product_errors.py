@@ -164,13 +164,18 @@ def test_nearest_nodes():
 
 
 @pytest.mark.parametrize(
-    ("stderr", "n_others", "belongs"), [(0.3, 1, True), (0.3, 100, False), (0.03, 100, True)]
-)
-def test_neighbors_are_compared_with_nodes_that_no_walk_reached(stderr, n_others, belongs):
-    """The one node found is the nearest if there is no other, or if it is more than walks may have missed."""
-    one = np.ones(1)
-    found = Estimate(one, stderr * one, 16, np.zeros(1, dtype=bool), np.zeros(1))
-    there, values = np.array([[True, False]]), np.array([[1.0, np.nan]])
+    ("stderr", "n_others", "next_value", "belongs"),
+    [(0.3, 1, np.nan, True), (0.2, 100, np.nan, False), (0.15, 100, np.nan, True), (0.08, 100, 0.5, False),
+     (0.05, 100, 0.5, True)],
+)  # fmt: skip
+def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_others, next_value, belongs):
+    """The one node examined is the nearest if it is the only one, or larger than any that walks may miss.
+
+    At a level of ε = .05/100 it is 1 − 3.48 s at least, for a standard error s, and others are at most μ with
+    (μ − x)² = 2 s² μ log(1/ε), where x is the largest of their values, or 0 where no walk reached any.
+    """
+    found = Estimate(np.ones(1), np.full(1, stderr), 16)
+    there, values = np.array([[True, False]]), np.array([[1.0, next_value]])
     assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[belongs]]
 
 
