@@ -179,6 +179,14 @@ def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_othe
     assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[belongs]]
 
 
+@pytest.mark.parametrize(("difference", "belongs"), [(1e-14, False), (1e-10, True)])
+def test_values_that_differ_by_rounding_are_ties(difference, belongs):
+    values = np.array([[1.0 + difference, 1.0, np.nan]])
+    there = np.array([[True, True, False]])
+    exact = Estimate(values[there], np.zeros(2), 0)
+    assert belonging(exact, there, values, 1, 2, beyond=0.0).tolist() == [[belongs]]
+
+
 def test_rare_entries():
     graph = wk.Graph.from_edges([(i, i + 1) for i in range(40)])
     exact = wk.exact_kernel(graph, KERNEL)
