@@ -11,6 +11,7 @@ import walkernel as wk
 from walkernel.convergence import (
     Modulated,
     adjacency_bound,
+    largest_norm,
     second_moment_radius,
     spectral_bound,
     spectral_radius,
@@ -90,6 +91,24 @@ def test_each_direction_is_judged_by_its_own_walks():
     assert second_moment_radius(graph, "weights", "combinatorial", (False,)) == pytest.approx(1.0, rel=0.01)
     assert second_moment_radius(graph, "weights", "combinatorial", (True,)) > 10
     assert wk.estimate_kernel(graph, kernel, 4).pair == "lazy"
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [("weighted", wk.Diffusion(1.0, matrix="adjacency")), ("weighted", wk.Diffusion(2.0)),
+     ("signed", wk.PStepRandomWalk(3, matrix="combinatorial")), ("directed", wk.Diffusion(2.0))],
+)  # fmt: skip
+def test_norms_of_kernels_are_bounded(kind, kernel):
+    graph = graphs.KINDS[kind]()
+    norm, bound = np.linalg.norm(wk.exact_kernel(graph, kernel), 2), largest_norm(graph, kernel)
+    assert norm * (1 - 1e-12) <= bound
+    assert bound <= (1.5 * norm if graph.directed or kind == "signed" else 1.02 * norm)
+
+
+def test_norms_of_kernels_count_what_lies_beyond_the_longest_series():
+    """Σ αₖ is one; a third of it lies beyond the terms that can be computed."""
+    kernel = wk.RegularizedLaplacian(1, 1e3)
+    assert largest_norm(graphs.directed(), kernel) == pytest.approx(1.0, rel=1e-6)
 
 
 def test_divergence_on_normalized_matrices():

@@ -209,6 +209,16 @@ def test_factors_of_infinite_variance_are_not_chosen():
     assert K.stitches == 1
 
 
+def test_walks_suit_both_directions():
+    """Against the edges into a hub, loads vary far more than along them: reversed, the same walks suit."""
+    edges = [(i, 0) for i in range(1, 60)] + [(0, 1)] + [(i, i % 59 + 1) for i in range(1, 60)]
+    kernel, reverse = wk.Diffusion(0.5, matrix="adjacency"), [(v, u) for u, v in edges]
+    along, against = (wk.Graph.from_edges(one, directed=True) for one in (edges, reverse))
+    assert plan(along, kernel, n_walks=16).sampler == plan(against, kernel, n_walks=16).sampler
+    lazy = [plan(graph, kernel, n_walks=16, pair="lazy").sampler for graph in (along, against)]
+    assert lazy[0].survival()[-1] != lazy[1].survival()[-1], "walks of one direction are another matter"
+
+
 def test_factors_that_are_longer_than_any_walk_are_not_chosen():
     """f = 1 + cz is walked in one step; its roots, for c this near to 1, are longer than any series."""
     K = wk.estimate_kernel(graphs.karate(), SquaredSeries([1.0, 0.9999]), budget=34 * 400)

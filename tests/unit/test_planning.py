@@ -75,6 +75,14 @@ def test_what_no_law_suits_is_walked_as_a_last_resort():
     assert LAST_RESORT.mean_steps > 100
 
 
+def test_few_walks_that_do_not_reach_a_wide_kernel_are_said():
+    """f is at lengths of about 50, which one in 200 walks reaches."""
+    kernel, sampler = wk.Diffusion(14.0), wk.IndependentWalks(0.1)
+    with pytest.warns(wk.InfiniteVarianceWarning, match="wider than the walks of .*: of 8 walks less than"):
+        wk.NodeFeatures(graphs.karate(), kernel, n_walks=8, sampler=sampler).fit([0])
+    wk.NodeFeatures(graphs.karate(), kernel, n_walks=4096, sampler=sampler).fit([0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
