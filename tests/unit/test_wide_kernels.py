@@ -144,8 +144,19 @@ def test_polynomials_tell_what_rounding_costs(small):
 
 
 def test_directed_graphs_have_no_polynomial_where_their_series_is_too_long():
-    assert find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 1e3), 1e-6) is None
+    """The first million coefficients of the heat kernel of a long time are zero, and are not all there is."""
+    for kernel in (wk.RegularizedLaplacian(1, 1e3), wk.Diffusion(1e4)):
+        assert find_polynomial(graphs.directed(), kernel, 1e-6) is None
     assert math.isfinite(find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 100.0), 1e-6).tol)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_polynomials_of_chains_are_as_long_as_the_chains(n):
+    """Powers of a chain's matrix are of norm 1 up to its length, although its spectral radius is zero."""
+    chain = wk.Graph.from_scipy(np.diag(np.ones(n - 1), 1))
+    kernel = wk.Diffusion(1.0, matrix="adjacency")
+    exact = wk.exact_kernel(chain, kernel)
+    assert np.abs(wk.polynomial_operator(chain, kernel).to_dense() - exact).max() < 1e-6 * exact.max()
 
 
 @pytest.mark.parametrize("make", [graphs.karate, graphs.directed])
