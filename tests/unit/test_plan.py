@@ -209,6 +209,23 @@ def test_factors_of_infinite_variance_are_not_chosen():
     assert K.stitches == 1
 
 
+@pytest.mark.parametrize(("pair", "length"), [("symmetric", 4), ("lazy", 8)])
+def test_the_last_step_counts(pair, length):
+    """On one edge walks of a fixed length are all alike: K is exact if they are as long as its sequence."""
+    edge, kernel = wk.Graph.from_edges([(0, 1)]), wk.PStepRandomWalk(8, 3.0)
+    K = wk.estimate_kernel(edge, kernel, 2, pair=pair, sampler=wk.CoupledWalks((1.0,) * length, group=1))
+    assert np.allclose(K.to_dense(), wk.exact_kernel(edge, kernel), rtol=1e-12)
+
+
+def test_walks_are_as_long_as_numbers_tell():
+    """f is a geometric series; at most 2**-60 of it is left to no walk."""
+    kernel = wk.RegularizedLaplacian(2, 2.0)
+    f = kernel.modulation(1024)
+    for options in ({"n_walks": 64}, {}, {"budget": 34 * 400, "stitches": 1}):
+        longest = plan(graphs.karate(), kernel, **options).sampler.longest
+        assert f[longest + 1 :].sum() < 2.0**-60 * f.sum()
+
+
 def test_walks_suit_both_directions():
     """Against the edges into a hub, loads vary far more than along them: reversed, the same walks suit."""
     edges = [(i, 0) for i in range(1, 60)] + [(0, 1)] + [(i, i % 59 + 1) for i in range(1, 60)]

@@ -8,7 +8,8 @@ import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
 from walkernel.operators._error_bars import count_groups
-from walkernel.operators._tolerance import whole_groups
+from walkernel.operators._plan import Asked, make_plan
+from walkernel.operators._tolerance import _batch_for, whole_groups
 
 HEAT = wk.Diffusion(1.5)
 COUPLED = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT), group=4)
@@ -167,6 +168,25 @@ def test_walks_come_in_whole_groups(needed, group):
     assert n_walks % group == 0
     assert max(needed, 16 * group) <= n_walks <= max(16 * group, 1.25 * needed + group)
     assert 16 <= count_groups(n_walks, sampler) <= 24
+
+
+class NoLongerHeads:
+    def edges(self, asked, plan, limit):
+        return [0.0] * (plan.sampler.head + 1)
+
+
+@pytest.mark.parametrize("stitches", [1, 2])
+def test_a_quarter_of_the_variance_takes_four_times_the_walks(stitches):
+    graph = graphs.weighted()
+    options = dict.fromkeys(("ensembles", "budget", "sampler"))
+    asked = Asked(graph, HEAT, np.arange(30), "auto", n_walks=256, stitches=stitches, local=False, **options)
+    plan = make_plan(asked)
+    assert plan.sampler.head > 0
+    K = wk.estimate_kernel(graph, HEAT, 256, sampler=plan.sampler, stitches=stitches)
+    batch = _batch_for(asked, plan, K, 0.25, NoLongerHeads())
+    assert batch.sampler.survival() == pytest.approx(plan.sampler.survival())
+    assert batch.n_walks == 1024
+    assert batch.n_steps == pytest.approx(30 * 1024 * stitches * plan.sampler.mean_steps)
 
 
 @pytest.mark.parametrize(("once", "twice"), [(1.0, 0.0), (0.0, 1.0), (0.7, 0.3)])

@@ -123,6 +123,9 @@ def test_the_remedy_works(small, kernel):
 
 
 def test_where_terms_overflow_nothing_else_is_blamed(small):
+    """Sums of 1e260 are numbers, but products of such terms with loads may be none."""
+    with pytest.raises(ValueError, match="too large for floating-point numbers"):
+        wk.estimate_kernel(small, 1e260 * wk.Diffusion(1.0), 16, pair="lazy")
     with pytest.raises(ValueError, match="too large for floating-point numbers"):
         wk.estimate_kernel(small, wk.InverseCosine(1e4))
 
