@@ -11,6 +11,7 @@ import walkernel as wk
 from walkernel.convergence import (
     Modulated,
     adjacency_bound,
+    lack_of_variance,
     largest_norm,
     second_moment_radius,
     spectral_bound,
@@ -80,6 +81,15 @@ def test_wide_kernels_are_estimated_and_short_walks_are_said(kernel):
         wk.sample_walks(graph, 4).features(kernel)
     with pytest.warns(wk.InfiniteVarianceWarning, match="infinite in practice"):
         wk.estimate_kernel(graph, kernel, 4, sampler=wk.IndependentWalks(0.2))
+
+
+@pytest.mark.parametrize(("rarely", "said"), [(2e-6, True), (0.05, False)])
+def test_laws_of_far_more_variance_than_need_be_are_said(rarely, said):
+    """Three steps always and up to thirty hardly ever do for a kernel whose f is at four to ten steps."""
+    sampler = wk.CoupledWalks((1.0,) * 3 + (rarely,) * 27)
+    message = lack_of_variance(modulated(wk.Diffusion(5.0)), sampler)
+    assert ("times the variance" in message) is said
+    assert bool(message) is said
 
 
 def test_each_direction_is_judged_by_its_own_walks():
