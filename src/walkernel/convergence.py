@@ -184,7 +184,8 @@ class Modulated(NamedTuple):
     def beyond(self, transition: str = "weights") -> float:
         """Return the share of Σ |f_l| ρ(Q₀)^(l/2) beyond the longest series that can be computed."""
         series = self._series(transition, UNSERVED)
-        return series.missing / (series.sizes.sum() + series.missing)
+        with np.errstate(invalid="ignore"):  # NaN where the function is beyond all numbers
+            return series.missing / (series.sizes.sum() + series.missing)
 
     @property
     def is_served(self) -> bool:

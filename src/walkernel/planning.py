@@ -220,7 +220,7 @@ def _is_served(graph: Graph, kernel: Kernel) -> bool:
     """Tell whether the series converges on the graph, and f ends within walks that a search can afford."""
     margin = CONVERGENCE if kernel.matrix == "adjacency" else 1.0
     modulated = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"])
-    if min(kernel.radius, modulated.radius) <= margin * spectral_radius(graph, kernel.matrix):
+    if modulated.radius <= margin * spectral_radius(graph, kernel.matrix):
         return False
     if not modulated.is_served:
         return False

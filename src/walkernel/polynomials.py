@@ -108,7 +108,7 @@ def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.fl
         terms = scipy.fft.dct(values) / n
         terms[0] /= 2
         rest = np.cumsum(np.abs(terms[::-1]))[::-1]
-        limit = tol * max(np.abs(values).max(), np.abs(ends).max())
+        limit = tol * np.abs(values).max()
         off = np.abs([terms.sum() - ends[0], terms[::2].sum() - terms[1::2].sum() - ends[1]]).max()
         if rest[n // 2] <= limit / 2 and off <= 2 * limit:
             return np.asarray(terms[: max(1, int(np.argmax(rest <= limit)))])

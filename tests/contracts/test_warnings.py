@@ -74,6 +74,10 @@ CALLS = {
     "estimate_product": lambda: quiet(wk.estimate_kernel, KARATE, WIDE, 32, sampler=SHORT).estimate_product(
         np.ones(34)
     ),
+    "explain": lambda: quiet(wk.estimate_kernel, KARATE, WIDE, 32, sampler=SHORT).explain(),
+    "explain, stitched": lambda: quiet(
+        wk.estimate_kernel, KARATE, WIDE, 32, sampler=SHORT, stitches=2
+    ).explain(),
     "sample_features": lambda: wk.sample_features(KARATE, WIDE, 8, sampler=SHORT),
     "Walks.features": lambda: wk.sample_walks(KARATE, 8, sampler=SHORT).features(WIDE),
     "NodeFeatures.fit_transform": lambda: estimator("NodeFeatures").fit_transform(NODES),

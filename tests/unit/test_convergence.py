@@ -11,6 +11,8 @@ import walkernel as wk
 from walkernel.convergence import (
     Modulated,
     adjacency_bound,
+    lack_of_variance,
+    largest_norm,
     second_moment_radius,
     spectral_bound,
     spectral_radius,
@@ -81,6 +83,15 @@ def test_wide_kernels_are_estimated_and_short_walks_are_said(kernel):
         wk.estimate_kernel(graph, kernel, 4, sampler=wk.IndependentWalks(0.2))
 
 
+@pytest.mark.parametrize(("rarely", "said"), [(2e-6, True), (0.05, False)])
+def test_laws_of_far_more_variance_than_need_be_are_said(rarely, said):
+    """Three steps always and up to thirty hardly ever do for a kernel whose f is at four to ten steps."""
+    sampler = wk.CoupledWalks((1.0,) * 3 + (rarely,) * 27)
+    message = lack_of_variance(modulated(wk.Diffusion(5.0)), sampler)
+    assert ("times the variance" in message) is said
+    assert bool(message) is said
+
+
 def test_each_direction_is_judged_by_its_own_walks():
     """Edges into one hub: with the edges the variance is tame, against them it is not."""
     n = 200
@@ -90,6 +101,24 @@ def test_each_direction_is_judged_by_its_own_walks():
     assert second_moment_radius(graph, "weights", "combinatorial", (False,)) == pytest.approx(1.0, rel=0.01)
     assert second_moment_radius(graph, "weights", "combinatorial", (True,)) > 10
     assert wk.estimate_kernel(graph, kernel, 4).pair == "lazy"
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [("weighted", wk.Diffusion(1.0, matrix="adjacency")), ("weighted", wk.Diffusion(2.0)),
+     ("signed", wk.PStepRandomWalk(3, matrix="combinatorial")), ("directed", wk.Diffusion(2.0))],
+)  # fmt: skip
+def test_norms_of_kernels_are_bounded(kind, kernel):
+    graph = graphs.KINDS[kind]()
+    norm, bound = np.linalg.norm(wk.exact_kernel(graph, kernel), 2), largest_norm(graph, kernel)
+    assert norm * (1 - 1e-12) <= bound
+    assert bound <= (1.5 * norm if graph.directed or kind == "signed" else 1.02 * norm)
+
+
+def test_norms_of_kernels_count_what_lies_beyond_the_longest_series():
+    """Σ αₖ is one; a third of it lies beyond the terms that can be computed."""
+    kernel = wk.RegularizedLaplacian(1, 1e3)
+    assert largest_norm(graphs.directed(), kernel) == pytest.approx(1.0, rel=1e-6)
 
 
 def test_divergence_on_normalized_matrices():

@@ -8,6 +8,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.kernels import SquaredSeries
 from walkernel.operators._plan import Asked, make_plan
 
 HEAT = wk.Diffusion(1.5)
@@ -205,6 +206,39 @@ def test_short_polynomials_are_exact(kernel, kind, options):
 def test_factors_of_infinite_variance_are_not_chosen():
     """(1 + x)^(5/2) has a finite variance, its sixth root has not."""
     K = wk.estimate_kernel(graphs.karate(), wk.PStepRandomWalk(5, 2.0), budget=34 * 400)
+    assert K.stitches == 1
+
+
+@pytest.mark.parametrize(("pair", "length"), [("symmetric", 4), ("lazy", 8)])
+def test_the_last_step_counts(pair, length):
+    """On one edge walks of a fixed length are all alike: K is exact if they are as long as its sequence."""
+    edge, kernel = wk.Graph.from_edges([(0, 1)]), wk.PStepRandomWalk(8, 3.0)
+    K = wk.estimate_kernel(edge, kernel, 2, pair=pair, sampler=wk.CoupledWalks((1.0,) * length, group=1))
+    assert np.allclose(K.to_dense(), wk.exact_kernel(edge, kernel), rtol=1e-12)
+
+
+def test_walks_are_as_long_as_numbers_tell():
+    """f is a geometric series; at most 2**-60 of it is left to no walk."""
+    kernel = wk.RegularizedLaplacian(2, 2.0)
+    f = kernel.modulation(1024)
+    for options in ({"n_walks": 64}, {}, {"budget": 34 * 400, "stitches": 1}):
+        longest = plan(graphs.karate(), kernel, **options).sampler.longest
+        assert f[longest + 1 :].sum() < 2.0**-60 * f.sum()
+
+
+def test_walks_suit_both_directions():
+    """Against the edges into a hub, loads vary far more than along them: reversed, the same walks suit."""
+    edges = [(i, 0) for i in range(1, 60)] + [(0, 1)] + [(i, i % 59 + 1) for i in range(1, 60)]
+    kernel, reverse = wk.Diffusion(0.5, matrix="adjacency"), [(v, u) for u, v in edges]
+    along, against = (wk.Graph.from_edges(one, directed=True) for one in (edges, reverse))
+    assert plan(along, kernel, n_walks=16).sampler == plan(against, kernel, n_walks=16).sampler
+    lazy = [plan(graph, kernel, n_walks=16, pair="lazy").sampler for graph in (along, against)]
+    assert lazy[0].survival()[-1] != lazy[1].survival()[-1], "walks of one direction are another matter"
+
+
+def test_factors_that_are_longer_than_any_walk_are_not_chosen():
+    """f = 1 + cz is walked in one step; its roots, for c this near to 1, are longer than any series."""
+    K = wk.estimate_kernel(graphs.karate(), SquaredSeries([1.0, 0.9999]), budget=34 * 400)
     assert K.stitches == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.convergence import Modulated, matched_survival
-from walkernel.planning import DIRECTIONS, LAST_RESORT, _cost, _ladder
+from walkernel.planning import DIRECTIONS, _cost, _ladder
 
 
 def chosen(*kernels, **options):
@@ -67,12 +67,20 @@ def test_many_walks_can_afford_a_longer_head():
     assert heads[0] < heads[-1]
 
 
-def test_what_no_law_suits_is_walked_as_a_last_resort():
-    graph = graphs.weighted()
-    uniform = wk.RegularizedLaplacian(1, 1.0, matrix="adjacency")
+def test_what_no_law_suits_is_refused():
+    """The series converges up to 7, between the spectral radius 6.73 and the 7.29 of second moments."""
+    with pytest.raises(ValueError, match=r"too wide for walks.*polynomial_operator"):
+        chosen(wk.RegularizedLaplacian(1, 6**-0.5, matrix="adjacency"))
     with pytest.raises(wk.DivergentKernelError):
-        wk.choose_sampler(graph, uniform)
-    assert LAST_RESORT.mean_steps > 100
+        chosen(wk.RegularizedLaplacian(1, 1.0, matrix="adjacency"))
+
+
+def test_few_walks_that_do_not_reach_a_wide_kernel_are_said():
+    """f is at lengths of about 50, which one in 200 walks reaches."""
+    kernel, sampler = wk.Diffusion(14.0), wk.IndependentWalks(0.1)
+    with pytest.warns(wk.InfiniteVarianceWarning, match="wider than the walks of .*: of 8 walks less than"):
+        wk.NodeFeatures(graphs.karate(), kernel, n_walks=8, sampler=sampler).fit([0])
+    wk.NodeFeatures(graphs.karate(), kernel, n_walks=4096, sampler=sampler).fit([0])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.features import Coefficients
+from walkernel.operators._error_bars import Estimate
+from walkernel.operators._neighbors import belonging
 from walkernel.operators._products import FEW_GROUPS
 
 KERNEL = wk.Diffusion(1.5)
@@ -159,6 +161,30 @@ def test_nearest_nodes():
     assert not best.certified[1]
     with pytest.raises(ValueError, match="estimate_topk: k must be"):
         K.estimate_topk(["d"], 0)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "n_others", "next_value", "belongs"),
+    [(0.3, 1, np.nan, True), (0.2, 100, np.nan, False), (0.15, 100, np.nan, True), (0.08, 100, 0.5, False),
+     (0.05, 100, 0.5, True)],
+)  # fmt: skip
+def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_others, next_value, belongs):
+    """The one node examined is the nearest if it is the only one, or larger than any that walks may miss.
+
+    At a level of ε = .05/100 it is 1 − 3.48 s at least, for a standard error s, and others are at most μ with
+    (μ − x)² = 2 s² μ log(1/ε), where x is the largest of their values, or 0 where no walk reached any.
+    """
+    found = Estimate(np.ones(1), np.full(1, stderr), 16)
+    there, values = np.array([[True, False]]), np.array([[1.0, next_value]])
+    assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[belongs]]
+
+
+@pytest.mark.parametrize(("difference", "belongs"), [(1e-14, False), (1e-10, True)])
+def test_values_that_differ_by_rounding_are_ties(difference, belongs):
+    values = np.array([[1.0 + difference, 1.0, np.nan]])
+    there = np.array([[True, True, False]])
+    exact = Estimate(values[there], np.zeros(2), 0)
+    assert belonging(exact, there, values, 1, 2, beyond=0.0).tolist() == [[belongs]]
 
 
 def test_rare_entries():

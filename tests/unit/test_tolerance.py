@@ -8,7 +8,8 @@ import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
 from walkernel.operators._error_bars import count_groups
-from walkernel.operators._tolerance import whole_groups
+from walkernel.operators._plan import Asked, make_plan
+from walkernel.operators._tolerance import _batch_for, whole_groups
 
 HEAT = wk.Diffusion(1.5)
 COUPLED = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT), group=4)
@@ -169,6 +170,25 @@ def test_walks_come_in_whole_groups(needed, group):
     assert 16 <= count_groups(n_walks, sampler) <= 24
 
 
+class NoLongerHeads:
+    def edges(self, asked, plan, limit):
+        return [0.0] * (plan.sampler.head + 1)
+
+
+@pytest.mark.parametrize("stitches", [1, 2])
+def test_a_quarter_of_the_variance_takes_four_times_the_walks(stitches):
+    graph = graphs.weighted()
+    options = dict.fromkeys(("ensembles", "budget", "sampler"))
+    asked = Asked(graph, HEAT, np.arange(30), "auto", n_walks=256, stitches=stitches, local=False, **options)
+    plan = make_plan(asked)
+    assert plan.sampler.head > 0
+    K = wk.estimate_kernel(graph, HEAT, 256, sampler=plan.sampler, stitches=stitches)
+    batch = _batch_for(asked, plan, K, 0.25, NoLongerHeads())
+    assert batch.sampler.survival() == pytest.approx(plan.sampler.survival())
+    assert batch.n_walks == 1024
+    assert batch.n_steps == pytest.approx(30 * 1024 * stitches * plan.sampler.mean_steps)
+
+
 @pytest.mark.parametrize(("once", "twice"), [(1.0, 0.0), (0.0, 1.0), (0.7, 0.3)])
 def test_the_share_of_the_variance_that_has_an_error(once, twice):
     found = Accuracy(once, twice, 100.0, 50.0, 16)
@@ -197,11 +217,14 @@ def test_the_margin_holds_for_most_samples(freedom):
     assert np.mean(error <= stated) < 0.7  # the twin without a margin
 
 
-@pytest.mark.parametrize("tolerance", [0.3, 0.2, 0.15, 0.1, 0.07])
-def test_what_is_accepted_has_the_margin(tolerance):
-    """On five nodes, where errors vary by a third from sample to sample."""
+@pytest.mark.parametrize("seed", range(2))
+def test_an_error_below_the_tolerance_is_not_accepted_without_the_margin(seed):
+    """On five nodes errors vary by a third: a first batch that only just meets a tolerance is not enough."""
     graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)])
-    for seed in range(4):
-        found = accuracy(wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed))
-        assert found.margin > 1.1
-        assert found.error * found.margin <= tolerance
+    first = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=0.9, seed=seed)
+    found = accuracy(first)
+    assert found.margin > 1.4
+    tolerance = 1.2 * found.error
+    K = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed)
+    assert K.n_steps > first.n_steps
+    assert accuracy(K).error * accuracy(K).margin <= tolerance

@@ -9,7 +9,7 @@ import pytest
 import graphs
 import walkernel as wk
 from commands import call
-from walkernel.convergence import Modulated, find_series
+from walkernel.convergence import Modulated, find_series, lack_of_variance
 from walkernel.operators._unseen import WalkLaw
 from walkernel.polynomials import MAX_ROUNDING, find_polynomial
 
@@ -63,6 +63,15 @@ def test_estimates_have_their_whole_sum(kernel):
     assert (estimate.stderr < 0.5 * exact).all()
 
 
+def test_walks_longer_than_the_series_lack_what_lies_beyond(small):
+    """One walk in a million is longer than all terms that can be computed, but so is f."""
+    sequence = modulated(small, wk.RegularizedLaplacian(1, 1e3))
+    sampler = wk.IndependentWalks(1e-6)
+    assert sampler.reach(1e-6) > sequence.sizes("weights").size
+    assert sequence.beyond() > 0.1
+    assert f"{100 * sequence.beyond():.3g} % of it lies" in lack_of_variance(sequence, sampler)
+
+
 def refusals(graph, kernel):
     nodes = range(graph.n_nodes)
     y = np.arange(float(graph.n_nodes))
@@ -114,6 +123,9 @@ def test_the_remedy_works(small, kernel):
 
 
 def test_where_terms_overflow_nothing_else_is_blamed(small):
+    """Sums of 1e260 are numbers, but products of such terms with loads may be none."""
+    with pytest.raises(ValueError, match="too large for floating-point numbers"):
+        wk.estimate_kernel(small, 1e260 * wk.Diffusion(1.0), 16, pair="lazy")
     with pytest.raises(ValueError, match="too large for floating-point numbers"):
         wk.estimate_kernel(small, wk.InverseCosine(1e4))
 
@@ -135,8 +147,19 @@ def test_polynomials_tell_what_rounding_costs(small):
 
 
 def test_directed_graphs_have_no_polynomial_where_their_series_is_too_long():
-    assert find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 1e3), 1e-6) is None
+    """The first million coefficients of the heat kernel of a long time are zero, and are not all there is."""
+    for kernel in (wk.RegularizedLaplacian(1, 1e3), wk.Diffusion(1e4)):
+        assert find_polynomial(graphs.directed(), kernel, 1e-6) is None
     assert math.isfinite(find_polynomial(graphs.directed(), wk.RegularizedLaplacian(1, 100.0), 1e-6).tol)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_polynomials_of_chains_are_as_long_as_the_chains(n):
+    """Powers of a chain's matrix are of norm 1 up to its length, although its spectral radius is zero."""
+    chain = wk.Graph.from_scipy(np.diag(np.ones(n - 1), 1))
+    kernel = wk.Diffusion(1.0, matrix="adjacency")
+    exact = wk.exact_kernel(chain, kernel)
+    assert np.abs(wk.polynomial_operator(chain, kernel).to_dense() - exact).max() < 1e-6 * exact.max()
 
 
 @pytest.mark.parametrize("make", [graphs.karate, graphs.directed])
@@ -149,6 +172,12 @@ def test_the_dense_kernel_is_whole_or_refused(make):
     assert squared.max() > 0
     with pytest.raises(ValueError, match="narrower"):
         wk.exact_kernel(make(), wk.RegularizedLaplacian(1, 1e7))
+
+
+def test_the_dense_kernel_of_a_directed_graph_needs_its_whole_series():
+    """Rounding changes this kernel by 1e-9 only, but a third of its series lies beyond the last term."""
+    with pytest.raises(ValueError, match=r"series of .* is longer than the \d+ terms that can be computed"):
+        wk.exact_kernel(graphs.directed(), wk.RegularizedLaplacian(1, 1e3))
 
 
 def test_the_dense_kernel_tells_what_rounding_costs(small):

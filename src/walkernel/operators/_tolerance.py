@@ -109,7 +109,7 @@ def _share_for(found: Accuracy, wanted: float, asked: Asked) -> float:
     Where the error drowns the kernel, its norm is taken to be the error.
     """
     share = found.share_for(wanted) or found._replace(signal=found.once + found.twice).share_for(wanted)
-    if not (found.is_known and 0 < share < 1):
+    if not 0 < share < 1:  # nor NaN, where the norms are no numbers
         _refuse_to_go_on(asked, f"{found.error:.2g}, from which the walks that are needed cannot be told")
     return share
 

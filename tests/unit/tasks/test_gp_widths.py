@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
+from walkernel.convergence import Modulated
 from walkernel.datasets import grid
 from walkernel.planning import served_kernels, widest_served
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, scale_likelihood_at
@@ -145,6 +146,14 @@ def test_the_widest_kernel_is_one_that_converges():
     assert widest_served(graph, kernel) == widest_served(graph, kernel.with_lengthscale(1e-3))
     factors = [one.sigma / 0.53 for one in served_kernels(graph, kernel, ("lengthscale",))]
     assert factors == pytest.approx([1 / 8, 1.0, limit / 0.53], rel=0.011)
+
+
+def test_the_widest_kernel_has_terms_that_can_be_squared():
+    """On an adjacency matrix the heat kernel grows with its width, beyond all numbers: that is no warning."""
+    graph, kernel = wk.load_dataset("karate").graph, wk.Diffusion(1.0, matrix="adjacency")
+    widest = kernel.with_lengthscale(widest_served(graph, kernel))
+    total = Modulated(graph, widest, "symmetric", (False, True)).sizes("weights").sum()
+    assert 1e68 < total < 1e70
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
