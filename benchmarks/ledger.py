@@ -33,7 +33,9 @@ def random_graph(n: int, degree: float, *, weights: str = "", directed: bool = F
     A = A | (rng.random((n, n)) < degree / n) & ~np.eye(n, dtype=bool) if directed else A | A.T
     W = A.astype(float)
     if weights:
-        values = np.exp(rng.normal(size=(n, n))) * (rng.choice([-1.0, 1.0], (n, n)) if weights == "signed" else 1)
+        values = np.exp(rng.normal(size=(n, n))) * (
+            rng.choice([-1.0, 1.0], (n, n)) if weights == "signed" else 1
+        )
         W *= values if directed else np.triu(values, 1) + np.triu(values, 1).T
     return wk.Graph.from_scipy(scipy.sparse.csr_array(W), directed=directed)
 
@@ -99,8 +101,8 @@ def entries_of(K: Any) -> dict[str, Any]:
         "product": K @ V, "transposed product": K.T @ V, "entries": K.entries(rows, columns),
         "diagonal": K.diagonal(), "rows": K.rows(some), "value": estimate.value, "stderr": estimate.stderr,
         "upper": estimate.upper, "rare": estimate.rare, "product value": product.value,
-        "product stderr": product.stderr, "topk": best.values, "likely": likely.values, "likely stderr": likely.stderr,
-        "certified": likely.certified, "steps": K.n_steps, "error": about.error, "text": about.text,
+        "product stderr": product.stderr, "topk": best.values, "likely": likely.values,
+        "likely stderr": likely.stderr, "certified": likely.certified, "steps": K.n_steps, "error": about.error, "text": about.text,
     }  # fmt: skip
 
 
@@ -119,7 +121,10 @@ def of_walks() -> Iterator[tuple[str, Any]]:
                 yield f"{name}/deposits", np.concatenate([np.asarray(a, float) for a in (*walked, *head)])
                 kernel = wk.Diffusion(0.5, matrix=matrix)
                 yield f"{name}/features", walks.features(kernel).toarray()
-                yield f"{name}/sampled", wk.sample_features(graph, kernel, 16, sampler=sampler, seed=3).toarray()
+                yield (
+                    f"{name}/sampled",
+                    wk.sample_features(graph, kernel, 16, sampler=sampler, seed=3).toarray(),
+                )
         few = graph.names(np.array([3, 1]))
         yield f"walks/{graph_name}/nodes", wk.sample_features(graph, wk.Diffusion(), 8, nodes=few).toarray()
 
@@ -134,10 +139,12 @@ def of_updates() -> Iterator[tuple[str, Any]]:
 
 
 def of_operators() -> Iterator[tuple[str, Any]]:
-    """Yield all numbers of operators: every option, every kernel and every graph, each with one of the others."""
+    """Yield all numbers of operators: every option, every kernel and every graph."""
     plain, default = "plain", "default"
     cases = [(plain, "wide", option) for option in OPTIONS]
-    cases += [(plain, kernel, default) for kernel in KERNELS] + [(plain, kernel, "walks") for kernel in KERNELS]
+    cases += [(plain, kernel, default) for kernel in KERNELS] + [
+        (plain, kernel, "walks") for kernel in KERNELS
+    ]
     cases += [(graph, "diffusion", option) for graph in GRAPHS for option in ("walks", "lazy", "stitched")]
     cases += [("directed", kernel, "walks") for kernel in KERNELS]
     for graph_name, kernel_name, option_name in dict.fromkeys(cases):
@@ -187,7 +194,9 @@ def of_tasks() -> Iterator[tuple[str, Any]]:
     y = wk.exact_kernel(graph, wk.Diffusion(2.0))[nodes] @ rng.normal(size=graph.n_nodes)
     rest = rest[:40]
     for name, kernel in {"diffusion": wk.Diffusion(1.0), "matern": wk.Matern(1.5, 2.0)}.items():
-        gp = wk.NodeGPRegressor(graph, kernel, random_state=1).fit(nodes, y + 0.1 * rng.normal(size=nodes.size))
+        gp = wk.NodeGPRegressor(graph, kernel, random_state=1).fit(
+            nodes, y + 0.1 * rng.normal(size=nodes.size)
+        )
         mean, std = gp.predict(rest, return_std=True)
         yield f"gp/{name}/mean", mean
         yield f"gp/{name}/std", std
@@ -200,7 +209,10 @@ def of_tasks() -> Iterator[tuple[str, Any]]:
     yield "smoother", smoother.predict(rest)
     yield "ridge", wk.NodeRidge(graph, wk.Diffusion(2.0), random_state=1).fit(nodes, y).predict(rest)
     yield "features", wk.NodeFeatures(graph, wk.Diffusion(2.0), random_state=1).fit_transform(nodes).toarray()
-    yield "components", wk.NodeFeatures(graph, wk.Diffusion(2.0), n_components=8, random_state=1).fit_transform(nodes)
+    yield (
+        "components",
+        wk.NodeFeatures(graph, wk.Diffusion(2.0), n_components=8, random_state=1).fit_transform(nodes),
+    )
     means = wk.KernelKMeans(3, random_state=1).fit(wk.estimate_kernel(graph, wk.Diffusion(2.0), seed=SEED))
     yield "k-means", means.labels_
 
@@ -210,7 +222,11 @@ def of_files() -> Iterator[tuple[str, Any]]:
     for option in ("walks", "independent", "lazy", "stitched"):
         with tempfile.TemporaryDirectory() as folder:
             K = wk.estimate_kernel(
-                GRAPHS["leaves"](), wk.Diffusion(2.0), seed=SEED, directory=Path(folder) / "f", **OPTIONS[option]
+                GRAPHS["leaves"](),
+                wk.Diffusion(2.0),
+                seed=SEED,
+                directory=Path(folder) / "f",
+                **OPTIONS[option],
             )
             for what, value in entries_of(K).items():
                 yield f"files/{option}/{what}", value
@@ -260,7 +276,8 @@ def differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> 
         if old.shape != new.shape or old.dtype.kind != new.dtype.kind or old.tobytes() != new.tobytes():
             far = ""
             if old.shape == new.shape and old.dtype.kind in "fiu":
-                far = f" by up to {np.nanmax(np.abs(old - new), initial=0):.3g} of {np.nanmax(np.abs(old), initial=0):.3g}"
+                most, size = (np.nanmax(np.abs(values), initial=0) for values in (old - new, old))
+                far = f" by up to {most:.3g} of {size:.3g}"
             elif old.dtype.kind == "U":
                 far = f": {old} | {new}"
             said.append(f"{name}: differs{far}")
@@ -268,7 +285,9 @@ def differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=["write", "compare"])
     parser.add_argument("file")
     chosen = parser.parse_args()

@@ -278,7 +278,7 @@ def checked_sampler(
         sampler = suited_sampler([modulated], -(-(n_walks or 1) // n_sets))
     warn_of_infinite_variance(modulated, sampler)
     if n_walks is not None:
-        _warn_of_unreached(modulated, sampler, n_walks)
+        warn_of_unreached(modulated, sampler, n_walks)
     return sampler
 
 
@@ -317,7 +317,7 @@ def divergence(modulated: Modulated) -> str:
     return ""
 
 
-def _warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> None:
+def warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> None:
     """Warn if so few walks are as long as the kernel is wide that most samples miss it altogether."""
     sizes = modulated.sizes(sampler.transition)
     if sizes[sampler.reach(1 / n_walks) :].sum() > 0.5 * sizes.sum():

@@ -48,7 +48,10 @@ def test_compiling_is_said_once_and_does_not_take_long(tmp_path):
 
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_garbage_is_collected_again_after_compiling(tmp_path):
-    walk = "import gc\nimport walkernel as wk\n{}wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 4)\nprint(gc.isenabled())"
+    walk = (
+        "import gc\nimport walkernel as wk\n{}"
+        "wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 4)\nprint(gc.isenabled())"
+    )
     assert run(tmp_path / "on", walk.format(""))[0] == "True\n"
     assert run(tmp_path / "off", walk.format("gc.disable()\n"))[0] == "False\n"
 

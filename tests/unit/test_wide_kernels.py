@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -210,3 +211,15 @@ def test_laws_of_walks_tell_whether_they_are_complete():
     assert not wide.is_closed
     assert not wide.is_exact
     assert narrow.is_closed
+
+
+def test_walks_that_are_too_short_for_the_kernel_are_warned_of():
+    """With them K̂ is nearly zero in most samples, and so are its error bars."""
+    short = wk.IndependentWalks(0.1)
+    with pytest.warns(
+        wk.InfiniteVarianceWarning, match="wider than the walks of .*: of 8 walks less than one"
+    ):
+        wk.estimate_kernel(graphs.karate(), wk.Diffusion(14.0), 8, sampler=short)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wk.estimate_kernel(graphs.karate(), wk.Diffusion(2.0), 8, sampler=short)

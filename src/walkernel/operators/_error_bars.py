@@ -89,8 +89,8 @@ class Estimate:
         """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom.
 
         Of entries that are not rare, 95 % intervals cover at least 90 % on all graphs, kernels and kinds of
-        walks in ``benchmarks/interval_coverage.py``, and more than 95 % where edges of very different weights leave
-        much to a few walks: error bars are then those of the worst case.
+        walks in ``benchmarks/interval_coverage.py``, and more than 95 % where edges of very different weights
+        leave much to a few walks: error bars are then those of the worst case.
         """
         level = real_number("interval", "level", level, above=0, below=1)
         wide = 0.0 if self.n_groups == 0 else float(stdtrit(self.n_groups - 1, (1 + level) / 2))

@@ -29,7 +29,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
-from walkernel.operators._plan import Asked, Plan, make_plan
+from walkernel.operators._plan import Asked, Plan, check_reach, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
@@ -163,7 +163,11 @@ def realize(asked: Asked, tolerance: float | None, seed: int, source: Source) ->
         factors = _factors(asked, plan, seed, source)
         return factors[0] if plan.stitches == 1 else StitchedOperator(asked.graph, factors)
 
-    return walk(make_plan(asked)) if tolerance is None else meet_tolerance(asked, tolerance, walk)
+    if tolerance is not None:
+        return meet_tolerance(asked, tolerance, walk)
+    plan = make_plan(asked)
+    check_reach(asked, plan)
+    return walk(plan)
 
 
 def refuse_tolerance(owner: str, tolerance: float | None) -> None:

@@ -22,7 +22,14 @@ from walkernel.budgeting import (
 from walkernel.convergence import Modulated
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.planning import DIRECTIONS, MOST_STITCHES, check_served, checked_sampler, choose_pair
+from walkernel.planning import (
+    DIRECTIONS,
+    MOST_STITCHES,
+    check_served,
+    checked_sampler,
+    choose_pair,
+    warn_of_unreached,
+)
 from walkernel.sampling import MOST_WALKS
 from walkernel.walks import CoupledWalks, Sampler
 
@@ -73,6 +80,11 @@ def make_plan(asked: Asked) -> Plan:
     _check_groups(ensembles, spent.n_walks, spent.sampler)
     checked_sampler(asked.graph, asked.kernel, pair, spent.sampler, stitches=spent.stitches)
     return Plan(pair, note, ensembles, spent.sampler, spent.n_walks, spent.stitches)
+
+
+def check_reach(asked: Asked, plan: Plan) -> None:
+    """Warn if hardly any of the walks are as long as the kernel is wide."""
+    warn_of_unreached(_modulated(asked, plan.pair, plan.stitches), plan.sampler, plan.n_walks)
 
 
 def settle(asked: Asked) -> tuple[str, str, int | None]:

@@ -40,6 +40,7 @@ from walkernel.operators._plan import (
     OWNER,
     Asked,
     Plan,
+    check_reach,
     edges_of_heads,
     is_two_sided,
     make_plan,
@@ -92,6 +93,7 @@ def meet_tolerance(asked: Asked, tolerance: object, walk: Callable[[Plan], Opera
         K = walk(plan)
         found = accuracy(K)
         if found.error * found.margin <= max(wanted, ROUNDING):
+            check_reach(asked, plan)
             return K
         share, least = _share_for(found, AIM * wanted / found.margin, asked), 1 / MOST_GROWTH
         batch = _batch_for(asked, plan, K, share, heads)

@@ -25,7 +25,7 @@ class Lookup(NamedTuple):
 
 
 def make_lookup(size: int) -> Lookup:
-    """Return a table for rows of up to so many deposits; it stays in the first cache level if they are few."""
+    """Return a table for rows of at most ``size`` deposits; a small one stays in the first cache level."""
     room = slots_for(size)
     return Lookup(np.zeros(room, np.uint64), np.empty(room // 4, np.int32), np.zeros(room // 4))
 

@@ -14,7 +14,7 @@ from walkernel.walks._tables import Hops
 FIRST_ROOM = 64.0
 """Entries of a head that are reserved at first."""
 FIRST_SLOTS = 1024
-"""Slots of the hash table that nodes of a hop are looked up in, at first: it stays in the first cache level."""
+"""Slots of the hash table for the nodes of a hop at first; this many stay in the first cache level."""
 
 
 class HeadRoom(threading.local):
