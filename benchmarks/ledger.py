@@ -102,7 +102,8 @@ def entries_of(K: Any) -> dict[str, Any]:
         "diagonal": K.diagonal(), "rows": K.rows(some), "value": estimate.value, "stderr": estimate.stderr,
         "upper": estimate.upper, "rare": estimate.rare, "product value": product.value,
         "product stderr": product.stderr, "topk": best.values, "likely": likely.values,
-        "likely stderr": likely.stderr, "certified": likely.certified, "steps": K.n_steps, "error": about.error, "text": about.text,
+        "likely stderr": likely.stderr, "certified": likely.certified, "steps": K.n_steps,
+        "error": about.error, "text": about.text,
     }  # fmt: skip
 
 
