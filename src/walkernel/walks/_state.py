@@ -64,8 +64,8 @@ def make_walkers(count: int, n_lengths: int) -> tuple[Walkers, Order]:
     """Return room for a block of walkers of up to so many lengths."""
     types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
     walkers = Walkers._make([np.empty(count, dtype=t) for t in types])
-    ranks = np.empty((2, n_lengths), dtype=np.int64)
-    return walkers, Order(*ranks, np.empty(count, dtype=np.int32))
+    active, rank = np.empty((2, n_lengths), dtype=np.int64)
+    return walkers, Order(active, rank, np.empty(count, dtype=np.int32))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
