@@ -83,8 +83,9 @@ def make_plan(asked: Asked) -> Plan:
 
 
 def check_reach(asked: Asked, plan: Plan) -> None:
-    """Warn if hardly any of the walks are as long as the kernel is wide."""
-    warn_of_unreached(_modulated(asked, plan.pair, plan.stitches), plan.sampler, plan.n_walks)
+    """Warn if hardly any of the walks are as long as the kernel is wide; one walk has no error bars."""
+    if plan.n_walks > 1:
+        warn_of_unreached(_modulated(asked, plan.pair, plan.stitches), plan.sampler, plan.n_walks)
 
 
 def settle(asked: Asked) -> tuple[str, str, int | None]:
