@@ -30,9 +30,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import walkernel as wk
-from walkernel.features import Sampling
-from walkernel.sampling import checked_sampling
-from walkernel.walks import _sampling
+from walkernel.sampling import checked_spec
+from walkernel.walks import WalkSpec, _sampling
 
 P_HALT = 0.1
 KERNEL = wk.Diffusion(1.0)
@@ -92,20 +91,19 @@ def bare_run(graph: wk.Graph, n_walkers: int, n_threads: int) -> None:
         [job.result() for job in jobs]
 
 
-def walks_only(sampling: Sampling, n_threads: int) -> int:
+def walks_only(spec: WalkSpec, n_threads: int) -> int:
     """Walk all walks, deposits left in buffers that are used again; return the number of steps."""
-    request = sampling.request()
-    factors = 1.0 / request.survival
-    pool = _sampling.Pool([request.table.indices.dtype, np.float64])
-    size = max(1, _sampling.TASK_WALKS // sampling.n_walks)
+    factors = 1.0 / spec.law.survival
+    pool = _sampling.Pool([spec.table.indices.dtype, np.float64])
+    size = max(1, _sampling.TASK_WALKS // spec.n_walks)
 
     def work(part: NDArray[np.int64]) -> int:
-        _, front = request.heads(part)
-        lengths, n, arrays = _sampling.walk(request, request.stream, factors, front, part, pool)
+        own = spec.at(part)
+        lengths, n, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
         pool.give_back(arrays)
         return n - lengths.size
 
-    parts = [sampling.ids[i : i + size] for i in range(0, sampling.ids.size, size)]
+    parts = [spec.ids[i : i + size] for i in range(0, spec.ids.size, size)]
     with ThreadPoolExecutor(n_threads) as threads:
         return sum(threads.map(work, parts))
 
@@ -114,14 +112,14 @@ def speed_rows(n_nodes: int, n_walks: int, n_threads: int, repeats: int) -> list
     """Millions of steps a second of bare gathers, walks, features and the record, and ratios to the first."""
     plain, heavy = random_graph(n_nodes), random_graph(n_nodes, weighted=True)
     nodes = np.arange(min(n_nodes, 200_000))
-    samplings = {
-        kind: checked_sampling("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
+    specs = {
+        kind: checked_spec("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
         for kind, g in (("unweighted", plain), ("weighted", heavy))
     }
-    steps = {kind: walks_only(s, 1) for kind, s in samplings.items()}
+    steps = {kind: walks_only(s, 1) for kind, s in specs.items()}
     n_walkers = steps["unweighted"] // 9
     runs: dict[str, Callable[[], object]] = {"bare": lambda: bare_run(plain, n_walkers, n_threads)}
-    for kind, s in samplings.items():
+    for kind, s in specs.items():
         options = {"n_threads": n_threads, "nodes": nodes}
         runs[f"{kind} walks"] = lambda s=s: walks_only(s, n_threads)
         runs[f"{kind} features"] = lambda s=s, o=options: wk.sample_features(s.graph, KERNEL, n_walks, **o)

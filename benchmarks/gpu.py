@@ -69,10 +69,10 @@ def ceiling(n_words: int) -> float:
 
 
 def walker_of(graph: wk.Graph, n_walks: int) -> Walker:
-    from walkernel.sampling import checked_sampling
+    from walkernel.sampling import checked_spec
 
-    chosen = checked_sampling("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
-    return Walker(chosen, torch.device("cuda"), torch.float32)
+    spec = checked_spec("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
+    return Walker(spec, torch.device("cuda"), torch.float32)
 
 
 def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> Walker:

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 import walkernel as wk
-from walkernel.sampling import checked_sampling
+from walkernel.sampling import checked_spec
 from walkernel.walks import _coalesce, _loops, _state
 
 N_WALKS, BLOCK = 16, 128
@@ -39,12 +39,12 @@ def advance(table, key, walkers, active, longest, mode):
 def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     """Return nanoseconds for each step of the parts of the walker, and of coalescing."""
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
-    request = checked_sampling("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False).request()
-    table, factors = request.table, 1.0 / request.survival
-    walkers, order = _state.make_walkers(BLOCK * N_WALKS, request.thresholds.size + 2)
+    spec = checked_spec("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False)
+    table, law, factors = spec.table, spec.law, 1.0 / spec.law.survival
+    walkers, order = _state.make_walkers(BLOCK * N_WALKS, law.thresholds.size + 2)
     alone = _state.Coupling(0, 0, 0)
-    no_heads, front = request.heads(starts[:BLOCK])
-    room = request.expected_deposits(4 * BLOCK * N_WALKS)
+    no_heads, front = spec.at(starts[:BLOCK]).heads()
+    room = law.expected_deposits(4 * BLOCK * N_WALKS)
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)
     indices, data = np.empty(room, dtype=np.int32), np.empty(room)
     counts, norms = np.empty(BLOCK, dtype=np.int64), np.empty((BLOCK, 2))
@@ -68,8 +68,8 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
             N_WALKS,
             key,
             alone,
-            request.thresholds,
-            request.guide,
+            law.thresholds,
+            law.guide,
             table.packed,
             front,
             0,

@@ -22,8 +22,8 @@ TESTS = ["tests/statistical/test_unbiased.py"]
 SABOTAGES = {
     "loads are not divided by the survival probability": (
         "walks/_sampling.py",
-        "factors = 1.0 / request.survival",
-        "factors = np.ones(request.survival.size)",
+        "1.0 / spec.law.survival",
+        "np.ones(spec.law.survival.size)",
     ),
     "the roots of the degrees are swapped": (
         "walks/_tables.py",
@@ -38,8 +38,8 @@ SABOTAGES = {
     ),
     "lengths are off by one": (
         "walks/_sampling.py",
-        "factors[:used] *= f[:used] / request.n_walks",
-        "factors[:used] *= np.append(f[:1], f[: used - 1]) / request.n_walks",
+        "factors[:used] *= f[:used] / in_row",
+        "factors[:used] *= np.append(f[:1], f[: used - 1]) / in_row",
     ),
     "edges are not turned": (
         "walks/_tables.py",

@@ -55,7 +55,9 @@ def measure(
         K = wk.estimate_kernel(graph, kernel, tolerance=tolerance, seed=seed, progress=count)
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
-        wk.estimate_kernel(graph, kernel, K.origin.n_walks, sampler=K.origin.sampler, pair=K.pair, seed=seed)
+        wk.estimate_kernel(
+            graph, kernel, K.origin.spec.n_walks, sampler=K.origin.spec.sampler, pair=K.pair, seed=seed
+        )
         once = time.perf_counter() - begin
         ratios.append(float(np.linalg.norm(K.to_dense() - exact) / np.linalg.norm(exact)) / tolerance)
         rest.append([K.n_steps / graph.n_nodes, len(done), seconds, once])

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from walkernel._block_files import Block, damaged, digest_of, write_block
 from walkernel._files import atomic_write
 from walkernel._stores import digest_of_json
-from walkernel.features import identity
 from walkernel.products import block_edges
 from walkernel.sampling import FeatureRows, WalkJob
-from walkernel.walks import sampler_fields
+from walkernel.walks import identity, sampler_fields
 
 FORMAT = "walkernel features 1"
 MANIFEST = "manifest.json"
@@ -33,7 +32,7 @@ ARRAYS = ("indptr", "indices", "data", "norms")
 
 def description_of(job: WalkJob) -> dict[str, Any]:
     """Return what decides the bits, in the form that JSON has it."""
-    own = job.sampling
+    own = job.spec
     return {
         "format": FORMAT,
         "graph": identity(own.graph),
@@ -129,7 +128,7 @@ def write_rows(
 ) -> None:
     """Write the features of a block of rows."""
     rows = list(found)
-    arrays = {"ids": job.sampling.ids[slice(*place)]}
+    arrays = {"ids": job.spec.ids[slice(*place)]}
     for result, (matrix, norms, _) in enumerate(rows):
         parts = (matrix.indptr, matrix.indices, matrix.data, norms)
         arrays |= {f"{name}.{result}": array for name, array in zip(ARRAYS, parts, strict=True)}

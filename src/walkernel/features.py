@@ -9,12 +9,11 @@ is linear in f: sample once, then every kernel, every lengthscale and every lear
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,18 +31,14 @@ from walkernel.updating import bring_over
 from walkernel.walks import (
     Deposits,
     Head,
-    Hops,
-    Request,
     Rows,
-    Sampler,
     Terms,
-    WalkTable,
+    WalkSpec,
     concatenate,
-    hop_table,
+    identity,
     sampler_fields,
     sampler_from,
     sort_terms,
-    walk_table,
 )
 
 FORMAT = "walkernel walks 3"
@@ -60,43 +55,8 @@ class Coefficients:
 Modulation = Kernel | Coefficients | Root | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 
-@dataclass(frozen=True, eq=False)
-class Sampling:
-    """Which walks are sampled: where they start, how and on what they go."""
-
-    graph: Graph
-    ids: NDArray[np.int64]
-    n_walks: int
-    sampler: Sampler
-    seed: int
-    stream: int
-    matrix: str
-    transpose: bool
-
-    def table(self) -> WalkTable:
-        """Return what the walker gathers from."""
-        return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
-
-    def request(self) -> Request:
-        """Return what decides the bits of the sample."""
-        return Request(
-            self.table(),
-            self.sampler.thresholds(),
-            self.n_walks,
-            self.seed,
-            self.stream,
-            self.sampler.coupling,
-            self.sampler.head,
-            self.hops() if self.sampler.head else None,
-        )
-
-    def hops(self) -> Hops:
-        """Return what an exact head follows."""
-        return hop_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Walks(Sampling):
+class Walks(WalkSpec):
     """Sampled walks: what ``sample_walks`` returns.
 
     Attributes
@@ -117,18 +77,13 @@ class Walks(Sampling):
         How many walks the last ``update`` walked again; 0 before any.
     """
 
-    deposits: Deposits
+    deposits: Deposits = field(kw_only=True)
     n_rewalked: int = field(default=0, init=False)
 
     @property
     def nodes(self) -> NDArray[Any]:
         """Start nodes by the addressing rule: labels if the graph has them, else ids."""
         return self.graph.names(self.ids)
-
-    @property
-    def scale(self) -> float:
-        """A power of two that loads are divided by at every step; 1 but for the adjacency matrix."""
-        return self.table().scale
 
     @property
     def n_steps(self) -> int:
@@ -199,13 +154,9 @@ class Walks(Sampling):
         """Where each deposit goes, found when features are first asked for."""
         return sort_terms(self.deposits, self.n_walks, thread_count("features", None))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     def modulation(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
-        length = self._longest + 1
-        return modulation_values(self.graph, kernel_or_f, self.sampler, self.matrix, length, self.transpose)
+        return modulation_values(self, kernel_or_f, self._longest + 1)
 
     @cached_property
     def _longest(self) -> int:
@@ -252,14 +203,11 @@ class Walks(Sampling):
         >>> walks.graph.n_edges, 0 < walks.n_rewalked < 100
         (101, True)
         """
-
-        def request(ids: NDArray[np.int64]) -> Request:
-            return replace(self, graph=new_graph, ids=ids).request()
-
-        ids, result = bring_over(self, new_graph, request, n_threads, progress)
+        spec, result = bring_over(self, new_graph, n_threads, progress)
         for name in ("terms", "_longest", "_shared"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(graph=new_graph, ids=ids, n_rewalked=result.n_walks, deposits=result.write())
+        new = {"graph": new_graph, "ids": spec.ids, "n_rewalked": result.n_walks}
+        self.__dict__.update(new, deposits=result.write())
         return self
 
     def in_groups(self, n_groups: int) -> Walks:
@@ -340,16 +288,6 @@ class Walks(Sampling):
         return Walks(graph, ids, sampler=sampler_from(about["sampler"]), deposits=deposits, **settings)
 
 
-def identity(graph: Graph) -> str:
-    """Return a digest of a graph's matrix and labels, the same in every process."""
-
-    def digest() -> str:
-        names = "" if graph.labels is None else repr(graph.labels)
-        return graph.fingerprint + hashlib.blake2b(names.encode(), digest_size=8).hexdigest()
-
-    return graph.derived("identity", digest)
-
-
 def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
     """Return rows as a SciPy array without exact zeros; its indices are in the order of first visits.
 
@@ -370,23 +308,21 @@ def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
     return matrix
 
 
-def modulation_values(
-    graph: Graph, kernel_or_f: Modulation, sampler: Sampler, matrix: str, length: int, transpose: bool
-) -> NDArray[np.float64]:
-    """Return f(0) … f(length − 1) of a kernel (checked against graph and sampler), an array or a callable.
+def modulation_values(spec: WalkSpec, kernel_or_f: Modulation, length: int) -> NDArray[np.float64]:
+    """Return f(0) … f(length − 1) of a kernel (checked against the walks), an array or a callable.
 
     They are given for the loads of the walk table, which are those of M / scale: f(k) · scaleᵏ.
     """
-    scale = walk_table(graph, matrix, sampler.transition, transpose).scale
+    scale = spec.scale
     root = Root(kernel_or_f) if isinstance(kernel_or_f, Kernel) else kernel_or_f
     if isinstance(root, Root):
-        check_matrix("features", root.kernel, matrix)
-        check_convergence(graph, root.kernel)
+        check_matrix("features", root.kernel, spec.matrix)
+        check_convergence(spec.graph, root.kernel)
         f = scaled_sequence(root.kernel, scale).modulation(length, stitches=root.stitches)
-        warn_of_infinite_variance(root.modulated(graph, (transpose,)), sampler)
+        warn_of_infinite_variance(root.modulated(spec.graph, (spec.transpose,)), spec.sampler)
         return f
     if isinstance(kernel_or_f, Coefficients):
-        check_matrix("features", kernel_or_f.kernel, matrix)
+        check_matrix("features", kernel_or_f.kernel, spec.matrix)
         return scaled_sequence(kernel_or_f.kernel, scale).coefficients(length)
     values = kernel_or_f(np.arange(length)) if callable(kernel_or_f) else kernel_or_f
     f = real_array("features", "f", values, ndim=1)

@@ -22,15 +22,15 @@ from walkernel._checks import (
 )
 from walkernel._door import door
 from walkernel._random import check_seed, check_stream
-from walkernel.features import Modulation, Sampling, Walks, modulation_values, to_csr
+from walkernel.features import Modulation, Walks, modulation_values, to_csr
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, sample_deposits, sample_rows
+from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec, sample_deposits, sample_rows
 
 MOST_WALKS = 2**32 - 2
 
 
-def checked_sampling(
+def checked_spec(
     owner: str,
     graph: Graph,
     n_walks: int,
@@ -40,7 +40,7 @@ def checked_sampling(
     nodes: Any,
     matrix: str,
     transpose: bool,
-) -> Sampling:
+) -> WalkSpec:
     """Check the arguments that the sampling functions share, for a function named ``owner``."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
@@ -51,7 +51,7 @@ def checked_sampling(
     flag(owner, "transpose", transpose)
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
     distinct(owner, "nodes", ids, graph.names)
-    return Sampling(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
+    return WalkSpec(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 
 def sample_walks(
@@ -102,10 +102,16 @@ def sample_walks(
     (2, 4)
     """
     owner = "sample_walks"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    threads = thread_count(owner, n_threads)
-    deposits = sample_deposits(chosen.request(), chosen.ids, threads, progress_callback(owner, progress))
-    return Walks(**vars(chosen), deposits=deposits)
+    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    return record_walks(spec, n_threads, progress_callback(owner, progress))
+
+
+def record_walks(
+    spec: WalkSpec, n_threads: int | None = None, progress: Callable[[int, int], object] | None = None
+) -> Walks:
+    """Walk, and return the walks with their record."""
+    deposits = sample_deposits(spec, thread_count("sample_walks", n_threads), progress)
+    return Walks(**spec.arguments(), deposits=deposits)
 
 
 @door
@@ -168,10 +174,13 @@ def features_job(
     """Check the arguments of functions that make features, for one named ``owner``."""
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    longest = chosen.sampler.longest
-    f = modulation_values(graph, kernel_or_f, chosen.sampler, matrix, longest + 1, chosen.transpose)
-    return WalkJob(chosen, f, (chosen.stream,))
+    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    return job_for(spec, kernel_or_f)
+
+
+def job_for(spec: WalkSpec, kernel_or_f: Modulation) -> WalkJob:
+    """Return the job that makes the features of some walks for one f."""
+    return WalkJob(spec, modulation_values(spec, kernel_or_f, spec.longest + 1), (spec.stream,))
 
 
 class FeatureRows(NamedTuple):
@@ -190,7 +199,7 @@ class WalkJob:
     Norms are there only if asked for. Walks in groups have rows of their own for each group of a start node.
     """
 
-    sampling: Sampling
+    spec: WalkSpec
     f: NDArray[np.float64]
     streams: tuple[int, ...]
     with_norms: bool = False
@@ -204,17 +213,16 @@ class WalkJob:
 
     def part(self, first: int, last: int) -> WalkJob:
         """Return the same for some of the start nodes."""
-        return replace(self, sampling=replace(self.sampling, ids=self.sampling.ids[first:last]))
+        return replace(self, spec=self.spec.part(first, last))
 
 
 def walk_job(
-    job: WalkJob, n_threads: int, progress: Callable[[int, int], object] | None
+    job: WalkJob, n_threads: int | None = None, progress: Callable[[int, int], object] | None = None
 ) -> list[FeatureRows]:
     """Return the features of a job."""
-    request, ids = job.sampling.request(), job.sampling.ids
     found = sample_rows(
-        request, job.f, ids, n_threads, progress,
+        job.spec, job.f, thread_count("sample_features", n_threads), progress,
         with_norms=job.with_norms, streams=job.streams, apart=job.apart, n_groups=job.n_groups,
     )  # fmt: skip
-    n_columns = job.sampling.graph.n_nodes
+    n_columns = job.spec.graph.n_nodes
     return [FeatureRows(to_csr(rows, n_columns), rows.norms, rows.n_steps) for rows in found]

@@ -274,9 +274,9 @@ def _make(
 
 def default_block_size(job: WalkJob) -> int:
     """Return the number of start nodes whose features take about 64 MiB."""
-    sampler = job.sampling.sampler
-    per_node = 12 * job.n_results * job.sampling.n_walks * (1 + sampler.mean_steps)
-    return int(max(1, min(job.sampling.ids.size, BLOCK_BYTES // per_node)))
+    sampler = job.spec.sampler
+    per_node = 12 * job.n_results * job.spec.n_walks * (1 + sampler.mean_steps)
+    return int(max(1, min(job.spec.ids.size, BLOCK_BYTES // per_node)))
 
 
 def _usable(owner: str, directory: str | os.PathLike[str]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,49 +11,34 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, instance, progress_callback, refuse, shown, thread_count
 from walkernel.graph import Graph
-from walkernel.walks import Deposits, Request, Rewalked, Starts, rewalk, walk_anew
+from walkernel.walks import Deposits, Rewalked, Starts, WalkSpec, rewalk, walk_anew
 
 
 class Sampled(Protocol):
-    """A record of walks, and what they were walked on."""
-
-    @property
-    def graph(self) -> Graph:
-        """The graph."""
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """Start nodes."""
+    """Walks, and what they left behind."""
 
     @property
     def deposits(self) -> Deposits:
         """The record."""
 
-    def request(self) -> Request:
-        """Return what decides its bits."""
+    def arguments(self) -> dict[str, Any]:
+        """Return which walks they are."""
 
 
 def bring_over(
-    walks: Sampled,
-    new_graph: Graph,
-    request: Callable[[NDArray[np.int64]], Request],
-    n_threads: int | None,
-    progress: Callable[[int, int], object] | None,
-) -> tuple[NDArray[np.int64], Rewalked]:
-    """Return the start nodes on a new graph and the walks from there; nothing is written to the old ones yet.
-
-    ``request`` makes the request on the new graph for some start nodes.
-    """
+    walks: Sampled, new_graph: Graph, n_threads: int | None, progress: Callable[[int, int], object] | None
+) -> tuple[WalkSpec, Rewalked]:
+    """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""
     owner = "Walks.update"
     instance(owner, "new_graph", new_graph, Graph)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
-    starts = follow_starts(owner, walks.graph, walks.ids, new_graph)
-    target = request(starts.ids)
-    if walks.graph.directed != new_graph.directed or not keeps_names(walks.graph, new_graph):
-        return starts.ids, walk_anew(target, starts.ids, threads, report)
+    old = WalkSpec(**walks.arguments())
+    starts = follow_starts(owner, old.graph, old.ids, new_graph)
+    new = replace(old, graph=new_graph, ids=starts.ids)
+    if old.graph.directed != new_graph.directed or not keeps_names(old.graph, new_graph):
+        return new, walk_anew(new, threads, report)
     in_place = "_shared" not in vars(walks)
-    result = rewalk(walks.request(), target, walks.deposits, starts, threads, report, in_place=in_place)
-    return starts.ids, result
+    return new, rewalk(old, new, walks.deposits, starts, threads, report, in_place=in_place)
 
 
 def keeps_names(old: Graph, new: Graph) -> bool:

@@ -101,7 +101,7 @@ def estimate(case):
     build, kernel, options = COVERED[case]
     graph = build()
     K = wk.estimate_kernel(copies(graph, REPEATS), kernel, seed=3, **options)
-    assert (K.origin if K.stitches == 1 else K.factors[0].origin).sampler.head > 0
+    assert (K.origin if K.stitches == 1 else K.factors[0].origin).spec.sampler.head > 0
     return K, graph, wk.exact_kernel(graph, kernel)
 
 

@@ -72,7 +72,7 @@ def edges_not_turned(monkeypatch):
     original = _estimate.walk_job
 
     def forward(job, **options):
-        return original(replace(job, sampling=replace(job.sampling, transpose=False)), **options)
+        return original(replace(job, spec=replace(job.spec, transpose=False)), **options)
 
     monkeypatch.setattr(_estimate, "walk_job", forward)
 

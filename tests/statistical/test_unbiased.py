@@ -13,7 +13,7 @@ import walkernel as wk
 from depth import mostly_deep
 from judges import verdict, within_two_hops
 from walkernel.operators import _estimate
-from walkernel.walks import _sampling, _tables
+from walkernel.walks import _spec, _tables
 
 N_REPEATS = 200
 N_WALKS = 32
@@ -119,9 +119,7 @@ def test_unbiased_with_uniform_steps():
 
 def no_survival_factor(monkeypatch):
     """Drop 1/(1−p): loads are not divided by the probability of having come that far."""
-    monkeypatch.setattr(
-        _sampling, "survival_of", lambda thresholds, head: np.ones(head + thresholds.size + 1)
-    )
+    monkeypatch.setattr(_spec, "survival_of", lambda thresholds, head: np.ones(head + thresholds.size + 1))
 
 
 def swapped_degrees(monkeypatch):
@@ -161,7 +159,7 @@ def edges_not_turned(monkeypatch):
     original = _estimate.walk_job
 
     def forward(job, **options):
-        return original(replace(job, sampling=replace(job.sampling, transpose=False)), **options)
+        return original(replace(job, spec=replace(job.spec, transpose=False)), **options)
 
     monkeypatch.setattr(_estimate, "walk_job", forward)
 

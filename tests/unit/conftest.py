@@ -18,7 +18,7 @@ def walked(monkeypatch):
     calls, walk = [], storing.walk_job
 
     def counted(job, *rest):
-        calls.append(job.sampling.ids.tolist())
+        calls.append(job.spec.ids.tolist())
         return walk(job, *rest)
 
     monkeypatch.setattr(storing, "walk_job", counted)

@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel._checks import thread_count
-from walkernel.walks import _sampling, _state, _weighing, sample_rows
+from walkernel.walks import _sampling, _spec, _state, _weighing, sample_rows
 
 
 def test_layout_of_the_record():
@@ -261,14 +261,14 @@ def test_long_walks_that_return_have_the_right_norms():
     walk = np.cumsum(record.lengths == 0) - 1
     single = np.zeros((18, 3))
     np.add.at(single, (walk, record.nodes), record.loads / 6)
-    (rows,) = sample_rows(walks.request(), f, walks.ids, 1, None, with_norms=True, streams=[0])
+    (rows,) = sample_rows(walks, f, 1, None, with_norms=True, streams=[0])
     assert np.allclose(rows.norms[:, 0], (single**2).sum(axis=1).reshape(3, 6).sum(axis=1))
     assert np.allclose(rows.norms[:, 1], (single.reshape(3, 6, 3).sum(axis=1) ** 2).sum(axis=1))
 
 
 def test_room_for_deposits_grows_when_it_is_too_small(monkeypatch):
     expected = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)
-    monkeypatch.setattr(_sampling.Request, "expected_deposits", lambda self, n_walks: 20)
+    monkeypatch.setattr(_spec.LengthLaw, "expected_deposits", lambda self, n_walks: 20)
     monkeypatch.setattr(_sampling, "BLOCK_WALKS", 100)
     monkeypatch.setattr(_sampling, "TASK_WALKS", 300)
     found = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)

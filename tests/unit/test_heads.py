@@ -6,8 +6,8 @@ import pytest
 import graphs
 import walkernel as wk
 from oracles import exact_levels
-from walkernel.features import Sampling
 from walkernel.sampling import WalkJob, walk_job
+from walkernel.walks import WalkSpec
 
 KERNEL = wk.Diffusion(1.5)
 SAMPLER = wk.CoupledWalks((1.0, 0.6, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005), head=2, group=4)
@@ -87,9 +87,9 @@ def test_streams_that_share_a_head_are_those_that_have_their_own(threads, monkey
     monkeypatch.setattr("walkernel.walks._sampling.TASK_WALKS", 64)
     monkeypatch.setattr("walkernel.walks._sampling.BLOCK_WALKS", 32)
     graph, f = graphs.weighted(), KERNEL.modulation(50)
-    sampling = Sampling(graph, np.arange(30), 16, SAMPLER, 7, 0, "normalized", False)
-    together = walk_job(WalkJob(sampling, f, (0, 3, 4), with_norms=True), threads, None)
-    apart = [walk_job(WalkJob(sampling, f, (k,), with_norms=True), threads, None)[0] for k in (0, 3, 4)]
+    spec = WalkSpec(graph, np.arange(30), 16, SAMPLER, seed=7)
+    together = walk_job(WalkJob(spec, f, (0, 3, 4), with_norms=True), threads, None)
+    apart = [walk_job(WalkJob(spec, f, (k,), with_norms=True), threads, None)[0] for k in (0, 3, 4)]
     for stream, rows in enumerate(together):
         assert (rows.matrix != apart[stream].matrix).nnz == 0
         assert np.array_equal(rows.norms, apart[stream].norms)

@@ -94,7 +94,7 @@ def test_walks_are_weighted_with_the_root():
     assert np.allclose(by_name.toarray(), by_hand.toarray())
     adjacency = wk.Diffusion(0.5, matrix="adjacency")
     K = wk.estimate_kernel(graph, adjacency, 16, seed=2, stitches=2, ensembles="shared")
-    root = wk.sample_walks(graph, 16, seed=2, matrix="adjacency", sampler=K.factors[0].origin.sampler)
+    root = wk.sample_walks(graph, 16, seed=2, matrix="adjacency", sampler=K.factors[0].origin.spec.sampler)
     assert np.allclose(root.features(Root(adjacency, 2)).toarray(), K.factors[0].left.tocsr().toarray())
 
 
@@ -116,7 +116,7 @@ def test_law_and_sampler_are_those_of_the_root():
     law = wk.matched_law(graph, wide, stitches=4)
     assert np.array_equal(law, wk.matched_law(graph, wk.Diffusion(10.0)))
     one, four = (wk.estimate_kernel(graph, wide, 4, stitches=stitches) for stitches in (1, 4))
-    assert 3 < one.origin.sampler.mean_steps / four.factors[0].origin.sampler.mean_steps < 5
+    assert 3 < one.origin.spec.sampler.mean_steps / four.factors[0].origin.spec.sampler.mean_steps < 5
     matched = wk.CoupledWalks(law)
     assert wk.estimate_kernel(graph, wide, 32, sampler=matched, stitches=4).stitches == 4
     with pytest.warns(wk.InfiniteVarianceWarning, match="The symmetric pair"):
@@ -275,7 +275,7 @@ def test_heads_that_are_kept_once_change_nothing(kind, ensembles):
     K = stitched(graph, 3, sampler=None, ensembles=ensembles)
     heads = {id(side.head) for factor in K.factors for side in (factor.left, factor.right)}
     assert len(heads) == (2 if graph.directed else 1)
-    sampler = K.factors[0].origin.sampler
+    sampler = K.factors[0].origin.spec.sampler
     for i, factor in enumerate(K.factors):
         sides = [
             wk.sample_features(

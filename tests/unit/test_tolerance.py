@@ -43,13 +43,18 @@ def origin(K):
 def test_the_operator_is_that_of_its_sampler_and_walks(case):
     K, tolerance = estimate(case, seed=7)
     _, kernel, own = KINDS[case]
-    walked = {"n_walks": origin(K).n_walks, "sampler": origin(K).sampler, "stitches": K.stitches, "seed": 7}
+    walked = {
+        "n_walks": origin(K).spec.n_walks,
+        "sampler": origin(K).spec.sampler,
+        "stitches": K.stitches,
+        "seed": 7,
+    }
     same = wk.estimate_kernel(K.graph, kernel, **(own | walked))
     assert (same.pair, same.ensembles, same.n_steps) == (K.pair, K.ensembles, K.n_steps)
     assert (same.to_dense() == K.to_dense()).all()
     if "sampler" in own:
-        assert origin(K).sampler is own["sampler"]
-    assert 16 <= count_groups(origin(K).n_walks, origin(K).sampler) <= 24
+        assert origin(K).spec.sampler is own["sampler"]
+    assert 16 <= count_groups(origin(K).spec.n_walks, origin(K).spec.sampler) <= 24
     assert 0.2 * tolerance < K.explain().error <= tolerance
 
 
@@ -71,7 +76,7 @@ def test_a_smaller_tolerance_takes_more_steps():
 
 def test_heads_are_not_longer_than_the_tolerance_asks_for():
     K = wk.estimate_kernel(graphs.karate(), wk.InverseCosine(), tolerance=0.007)
-    assert K.origin.sampler.head > 0
+    assert K.origin.spec.sampler.head > 0
     assert K.explain().error > 0.6 * 0.007
 
 

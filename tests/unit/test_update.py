@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_a_walk_can_be_walked_alone(monkeypatch, sampler):
     opens = np.append(np.flatnonzero(walks.deposits.lengths == 0), walks.deposits.nodes.size)
     rng = np.random.default_rng(0)
     starts, numbers = rng.integers(0, 30, 24), rng.integers(0, 8, 24)  # tasks of three blocks
-    alone = sample_deposits(_update.replace(walks.request(), n_walks=1), starts, 1, None, numbers)
+    alone = sample_deposits(walks.at(starts).first_walks(1), 1, None, numbers)
     for i, (start, number) in enumerate(zip(starts, numbers, strict=True)):
         own = slice(*opens[8 * start + number : 8 * start + number + 2])
         here = slice(alone.indptr[i], alone.indptr[i + 1])
@@ -261,9 +262,9 @@ def test_what_all_nodes_share_may_change(monkeypatch, name):
     matrix, sampler, a, b, shared = GLOBAL[name]
     for before, after in ((a, b), (b, a)):
         walks = wk.sample_walks(before, 4, matrix=matrix, sampler=sampler)
-        here = walks.table()
+        here = walks.table
         walks.update(after)
-        assert shared(here) != shared(walks.table())
+        assert shared(here) != shared(walks.table)
         assert bits(walks) == bits(wk.sample_walks(after, 4, matrix=matrix, sampler=sampler))
 
 
@@ -311,17 +312,18 @@ def one_bit_off(array, place):
 @pytest.mark.parametrize("sampler", [wk.CoupledWalks([1.0, 0.5], t, head=1) for t in ("weights", "uniform")])
 def test_one_bit_of_anything_that_is_read_of_a_node_marks_it(sampler):
     walks = wk.sample_walks(graphs.directed(), 2, sampler=sampler)
-    request, node = walks.request(), 11
+    node = 11
     begin, end = walks.graph.indptr[node : node + 2]
     places = {key: [node] for key in ("first", "inner", "last", "leave", "enter", "totals")}
     places |= {key: [begin, end - 1] for key in ("edge", "values")} | {"alias": [2 * begin, 2 * end - 1]}
     read = 0
     for part in ("table", "hops"):
-        arrays = getattr(request, part)
+        arrays = getattr(walks, part)
         for name in set(arrays._fields) & set(places):
             for place in places[name] if getattr(arrays, name).size else []:
                 other = arrays._replace(**{name: one_bit_off(getattr(arrays, name), place)})
-                changed = _update.changed_nodes(request, _update.replace(request, **{part: other}), 1)
+                both = SimpleNamespace(**{"table": walks.table, "hops": walks.hops, part: other})
+                changed = _update.changed_nodes(walks, both, 1)
                 assert np.flatnonzero(changed).tolist() == [node], name
                 read += 1
     assert read == 10

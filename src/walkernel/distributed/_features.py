@@ -25,7 +25,7 @@ def sample_job(
     job: WalkJob, cluster: Cluster, block_size: int | None, progress: Progress | None
 ) -> list[ClusterRows]:
     """Make the features of a job, which stay on the workers."""
-    edges = cluster.edges(job.sampling.ids.size, block_size, default_block_size(job))
+    edges = cluster.edges(job.spec.ids.size, block_size, default_block_size(job))
     tasks = Tasks(cluster, [_features_of(cluster, job, *place) for place in pairwise(edges)])
     blocks = Blocks(tasks, edges, job.n_results, progress)
     return [
@@ -104,7 +104,7 @@ def gathered(
 
 def _features_of(cluster: Cluster, job: WalkJob, first: int, last: int) -> Callable[[], Future]:
     """Return what submits the walks of a range of start nodes."""
-    own = without_graph(job.sampling, first, last)
+    own = without_graph(job.spec, first, last)
     rest = (job.f, job.streams, job.with_norms, job.apart)
     return lambda: cluster.submit(walk_there, cluster.sent, own, *rest)
 

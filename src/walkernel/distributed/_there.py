@@ -11,11 +11,11 @@ import scipy.sparse
 from dask.sizeof import sizeof
 from numpy.typing import NDArray
 
-from walkernel.features import Sampling, Walks, to_csr
+from walkernel.features import Walks, to_csr
 from walkernel.graph import Graph
 from walkernel.products import bytes_of
 from walkernel.sampling import FeatureRows, WalkJob, walk_job
-from walkernel.walks import Deposits, sample_deposits
+from walkernel.walks import Deposits, WalkSpec, sample_deposits
 
 sizeof.register(scipy.sparse.csr_array, bytes_of)  # Dask, which knows csr_matrix alone, would say 56 bytes
 
@@ -71,7 +71,7 @@ class RecordThere:
     def walks(self, graph: Graph) -> Walks:
         """Return the record, which keeps its sorted deposits for the next time."""
         if self._walks is None:
-            self._walks = Walks(**vars(_sampling(graph, self.own)), deposits=self.deposits)
+            self._walks = Walks(**_spec(graph, self.own).arguments(), deposits=self.deposits)
         return self._walks
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -81,29 +81,28 @@ class RecordThere:
         return sizeof(tuple(self.deposits))
 
 
-def without_graph(sampling: Sampling, first: int, last: int) -> dict[str, Any]:
-    """Return what a sampling is for some of its start nodes, beside the graph, which workers have."""
-    own = {name: value for name, value in vars(sampling).items() if name != "graph"}
-    ids = sampling.ids[first:last]
+def without_graph(spec: WalkSpec, first: int, last: int) -> dict[str, Any]:
+    """Return which walks start from some of the nodes, without the graph, which workers have."""
+    own = {name: value for name, value in spec.arguments().items() if name != "graph"}
+    ids = spec.ids[first:last]
     in_a_row = bool((np.diff(ids) == 1).all())
     return own | {"ids": range(ids[0], ids[-1] + 1) if in_a_row else ids}
 
 
-def _sampling(graph: Graph, own: dict[str, Any]) -> Sampling:
-    return Sampling(graph, **own | {"ids": np.asarray(own["ids"], dtype=np.int64)})
+def _spec(graph: Graph, own: dict[str, Any]) -> WalkSpec:
+    return WalkSpec(graph, **own | {"ids": np.asarray(own["ids"], dtype=np.int64)})
 
 
 def walk_there(
     there: GraphThere, own: dict[str, Any], f: NDArray[np.float64], *rest: Any
 ) -> list[FeatureRows]:
     """Walk from some start nodes and return features."""
-    return walk_job(WalkJob(_sampling(there.graph, own), f, *rest), 1, None)
+    return walk_job(WalkJob(_spec(there.graph, own), f, *rest), 1, None)
 
 
 def record_there(there: GraphThere, own: dict[str, Any]) -> RecordThere:
     """Walk from some start nodes and return the record."""
-    sampling = _sampling(there.graph, own)
-    return RecordThere(own, sample_deposits(sampling.request(), sampling.ids, 1, None))
+    return RecordThere(own, sample_deposits(_spec(there.graph, own), 1, None))
 
 
 def weigh_there(record: RecordThere, there: GraphThere, f: NDArray[np.float64]) -> list[FeatureRows]:

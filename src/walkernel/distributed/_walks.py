@@ -14,11 +14,11 @@ from walkernel._door import door
 from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
 from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
 from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
-from walkernel.features import Modulation, Sampling, Walks, modulation_values
+from walkernel.features import Modulation, Walks, modulation_values
 from walkernel.graph import Graph
-from walkernel.sampling import WalkJob, checked_sampling
+from walkernel.sampling import WalkJob, checked_spec
 from walkernel.storing import default_block_size
-from walkernel.walks import Sampler, concatenate
+from walkernel.walks import Sampler, WalkSpec, concatenate
 
 
 def sample_walks(
@@ -55,9 +55,9 @@ def sample_walks(
     ((34, 34), True)
     """
     owner = "walkernel.distributed.sample_walks"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    return ClusterWalks(cluster, chosen, checked_block_size(owner, block_size), report)
+    return ClusterWalks(cluster, spec, checked_block_size(owner, block_size), report)
 
 
 class ClusterWalks:
@@ -65,28 +65,26 @@ class ClusterWalks:
 
     Attributes
     ----------
-    sampling : Sampling
+    spec : WalkSpec
         Which walks they are.
     n_steps : int
         Number of steps walked, and of edges that exact heads followed.
     """
 
     def __init__(
-        self, cluster: Cluster, sampling: Sampling, block_size: int | None, progress: Progress | None
+        self, cluster: Cluster, spec: WalkSpec, block_size: int | None, progress: Progress | None
     ) -> None:
-        self.sampling = sampling
-        largest = default_block_size(WalkJob(sampling, np.empty(0), (sampling.stream,)))
-        self._edges = cluster.edges(sampling.ids.size, block_size, largest)
+        self.spec = spec
+        largest = default_block_size(WalkJob(spec, np.empty(0), (spec.stream,)))
+        self._edges = cluster.edges(spec.ids.size, block_size, largest)
         self._numbers = range(self._edges.size - 1)
-        self._tasks = Tasks(
-            cluster, [_record_of(cluster, sampling, *place) for place in pairwise(self._edges)]
-        )
+        self._tasks = Tasks(cluster, [_record_of(cluster, spec, *place) for place in pairwise(self._edges)])
         counts = [self._tasks.later(count_steps, b, with_graph=True) for b in self._numbers]
         steps, longest = zip(*gathered(self._tasks, counts, self._edges, progress).values(), strict=True)
         self.n_steps, self._longest = sum(steps), max(longest)
 
     def __repr__(self) -> str:
-        own = self.sampling
+        own = self.spec
         return (
             f"ClusterWalks({own.ids.size} nodes x {own.n_walks} walks, {self.n_steps} steps, {own.sampler}, "
             f"seed={own.seed}, stream={own.stream}, matrix={own.matrix!r})"
@@ -95,9 +93,9 @@ class ClusterWalks:
     @door
     def features(self, kernel_or_f: Modulation) -> ClusterFeatures:
         """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
-        own = self.sampling
+        own = self.spec
         length = self._longest + 1
-        f = modulation_values(own.graph, kernel_or_f, own.sampler, own.matrix, length, own.transpose)
+        f = modulation_values(own, kernel_or_f, length)
         f = f / own.n_walks
         calls = [self._tasks.later(weigh_there, b, f, with_graph=True) for b in self._numbers]
         return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
@@ -107,10 +105,10 @@ class ClusterWalks:
         calls = [self._tasks.later(deposits_of, b) for b in self._numbers]
         found = gathered(self._tasks, calls, self._edges, None)
         deposits = concatenate([found[b] for b in self._numbers])
-        return Walks(**vars(self.sampling), deposits=deposits)
+        return Walks(**self.spec.arguments(), deposits=deposits)
 
 
-def _record_of(cluster: Cluster, sampling: Sampling, first: int, last: int) -> Callable[[], Future]:
+def _record_of(cluster: Cluster, spec: WalkSpec, first: int, last: int) -> Callable[[], Future]:
     """Return what submits the walks of a range of start nodes."""
-    own = without_graph(sampling, first, last)
+    own = without_graph(spec, first, last)
     return lambda: cluster.submit(record_there, cluster.sent, own)

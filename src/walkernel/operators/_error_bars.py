@@ -23,12 +23,11 @@ from scipy.special import stdtrit
 
 from walkernel._checks import real_number, refuse
 from walkernel.convergence import Root, find_series, largest_norm
-from walkernel.features import Coefficients, Sampling
-from walkernel.graph import Graph
+from walkernel.features import Coefficients
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
-from walkernel.walks import Sampler
+from walkernel.walks import Sampler, WalkSpec
 
 FEWEST_GROUPS = 16
 PAIRS_AT_ONCE = 2**18
@@ -128,36 +127,35 @@ def enough_groups(owner: str, n_walks: int, sampler: Sampler) -> int:
 
 
 class Origin(NamedTuple):
-    """How the walks of an operator were drawn, so that they can be drawn again."""
+    """Which walks an operator is made of, and what they estimate, so that they can be drawn again."""
 
-    graph: Graph
+    spec: WalkSpec
+    """The walks of the left-hand side."""
     kernel: Kernel
     pair: str
     ensembles: str
-    n_walks: int
-    sampler: Sampler
-    seed: int
     stitches: int = 1
-    stream: int = 0
     n_steps: int = 0
 
     @property
     def n_groups(self) -> int:
         """The least number of equal groups that is at least 16, or all groups where there are fewer."""
-        return count_groups(self.n_walks, self.sampler)
+        return count_groups(self.spec.n_walks, self.spec.sampler)
+
+    def side(self, number: int) -> WalkSpec:
+        """Return the walks of the left-hand (0) or right-hand (1) side."""
+        return self.spec.opposite() if number else self.spec
 
     def walked(self, ids: NDArray[np.int64]) -> list[Walked | None]:
-        """Return the walks of the left- and right-hand side: the same ones where they are shared."""
+        """Return the walks of both sides: the same ones where they are shared."""
 
-        def side(number: int) -> Walked:
-            stream = self.stream + number
-            own = (self.n_walks, self.sampler, self.seed, stream, self.kernel.matrix, bool(number))
-            return Walked(Sampling(self.graph, ids, *own), self.sequence, self.n_groups)
+        def walks(number: int) -> Walked:
+            return Walked(self.side(number).at(ids), self.sequence, self.n_groups)
 
-        left = side(0)
+        left = walks(0)
         if self.pair == "lazy":
             return [left, None]
-        return [left, side(1) if self.ensembles == "independent" else left]
+        return [left, walks(1) if self.ensembles == "independent" else left]
 
     @property
     def sequence(self) -> Coefficients | Root:
@@ -194,7 +192,7 @@ def entry_jackknife(
 def _sides(origin: Origin, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> tuple[_Side, _Side]:
     left = _Side.walked(origin, rows, 0)
     if origin.pair == "lazy":
-        return left, _Side.standing(origin.graph.n_nodes, columns)
+        return left, _Side.standing(origin.spec.graph.n_nodes, columns)
     if origin.ensembles != "independent" and np.isin(columns, left.ids).all():
         return left, left.at(columns)
     return left, _Side.walked(origin, columns, 1)
@@ -307,7 +305,7 @@ def _means(groups: scipy.sparse.csr_array, n: int) -> scipy.sparse.csr_array:
 
 def largest_entry(origin: Origin) -> float:
     """Return a bound on all entries of K, its spectral norm; infinity where none is known."""
-    return largest_norm(origin.graph, origin.kernel)
+    return largest_norm(origin.spec.graph, origin.kernel)
 
 
 def with_rounding(
@@ -326,11 +324,11 @@ def largest_rest(origin: Origin) -> float:
     K = (H + T)(H + T)ᵀ differs from HHᵀ by at most 2ητ + τ²; for the lazy pair K = H + T, by τ.
     """
     if origin.kernel.matrix == "adjacency" or (
-        origin.graph.directed and origin.kernel.matrix != "normalized"
+        origin.spec.graph.directed and origin.kernel.matrix != "normalized"
     ):
         return np.inf
     lazy = origin.pair == "lazy"
     series = find_series(origin.kernel, 1.0 if lazy else 0.5 / origin.stitches, 1.0, ROUNDING)
-    head, rest = np.split(series.sizes, [origin.sampler.head + 1])
+    head, rest = np.split(series.sizes, [origin.spec.sampler.head + 1])
     tail = float(rest.sum()) + series.missing
     return tail if lazy else 2 * float(head.sum()) * tail + tail**2

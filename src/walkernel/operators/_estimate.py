@@ -24,7 +24,7 @@ from walkernel._door import door
 from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
-from walkernel.features import Sampling, scaled_sequence
+from walkernel.features import scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
@@ -36,7 +36,7 @@ from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, 
 from walkernel.products import FeatureBlocks, Features, Matrix, SharedHead
 from walkernel.sampling import WalkJob, walk_job
 from walkernel.storing import Produce, in_this_process, store_job
-from walkernel.walks import SAMPLERS, Sampler
+from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
 
 @door
@@ -173,7 +173,7 @@ def realize(asked: Asked, tolerance: float | None, seed: int, source: Source) ->
 def refuse_tolerance(owner: str, tolerance: float | None) -> None:
     """Refuse to keep walks in files that are thrown away when more are needed."""
     if tolerance is not None:
-        remedy = "Estimate without a directory first, and take the n_walks and sampler of K.origin."
+        remedy = "Estimate without a directory first, and take n_walks and sampler of K.origin.spec."
         refuse(owner, "tolerance", "None with a directory", tolerance, remedy)
 
 
@@ -188,7 +188,7 @@ def in_directory(
     place = file_path(owner, directory, parameter="directory")
 
     def source(job: WalkJob) -> Sequence[SampledRows]:
-        folder = place / ("against-edges" if job.sampling.transpose else "along-edges")
+        folder = place / ("against-edges" if job.spec.transpose else "along-edges")
         return store_job(owner, folder, job, block_size, produce, progress)
 
     return source
@@ -226,22 +226,27 @@ def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[Featur
     for streams in together:
         found |= zip(streams, _sample(asked, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
-    walked = (plan.n_walks, plan.sampler, seed, plan.stitches)
+    spec = _spec(asked, plan, seed)
     origins = [
-        Origin(graph, asked.kernel, plan.pair, plan.ensembles, *walked, stream, n_steps) for stream in evens
+        Origin(spec.on_stream(stream), asked.kernel, plan.pair, plan.ensembles, plan.stitches, n_steps)
+        for stream in evens
     ]
     return [_join(asked, plan, found, origin) for origin in origins]
+
+
+def _spec(asked: Asked, plan: Plan, seed: int) -> WalkSpec:
+    return WalkSpec(asked.graph, asked.ids, plan.n_walks, plan.sampler, seed, matrix=asked.kernel.matrix)
 
 
 def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> FeatureOperator:
     """Return the factor whose walks begin with a stream."""
     graph, ids = asked.graph, asked.ids
-    left, norms, _ = found[origin.stream]
+    left, norms, _ = found[origin.spec.stream]
     sides: list[Any] = [left]
     if plan.pair == "lazy":
         sides.append(stay_at_home(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
-        sides.append(found[origin.stream + 1].features)
+        sides.append(found[origin.spec.stream + 1].features)
     here = not isinstance(left, FeatureBlocks)
     reached, sides = keep_reached(*sides) if here and ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
@@ -257,17 +262,15 @@ def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> 
 
 def _sample(asked: Asked, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[_Rows]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
-    kernel, transpose = asked.kernel, bool(streams[0] % 2)
-    sampling = Sampling(
-        asked.graph, asked.ids, plan.n_walks, plan.sampler, seed, streams[0], kernel.matrix, transpose
-    )
-    scaled, longest = scaled_sequence(kernel, sampling.table().scale), plan.sampler.longest + 1
+    spec = _spec(asked, plan, seed)
+    spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
+    scaled, longest = scaled_sequence(asked.kernel, spec.scale), spec.longest + 1
     if plan.pair == "lazy":
         f = scaled.coefficients(longest)
     else:
         f = scaled.modulation(longest, stitches=plan.stitches)
     apart = plan.stitches > 1 and plan.sampler.head > 0
-    found = source(WalkJob(sampling, f, tuple(streams), plan.ensembles == "debiased", apart))
+    found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", apart))
     if not apart:
         return [_Rows(rows.matrix, rows.norms, rows.n_steps) for rows in found]
     *walked, head = found

@@ -29,7 +29,7 @@ SMALLEST_ERROR = 1e-12
 
 def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin: Origin) -> Explanation:
     """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
-    groups = count_groups(origin.n_walks, origin.sampler)
+    groups = count_groups(origin.spec.n_walks, origin.spec.sampler)
     error = accuracy(K).error if groups > 1 else None
     n_bytes = feature_bytes(factors)
     reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
@@ -62,25 +62,25 @@ def _stitching(origin: Origin, K: KernelOperator) -> list[str]:
             "of short walks has less error than long ones. It has no features, and single entries cost a "
             "pass over the graph; stitches=1 has both."
         ]
-    if origin.pair == "symmetric" and K.shape[0] == origin.graph.n_nodes:
+    if origin.pair == "symmetric" and K.shape[0] == origin.spec.graph.n_nodes:
         return ["It is one factor, so that it has features; stitches= has less error for K @ v."]
     return []
 
 
 def _walking(origin: Origin, groups: int) -> list[str]:
-    sampler = origin.sampler
+    sampler = origin.spec.sampler
     head = ""
     if sampler.head:
         hops = "hop is" if sampler.head == 1 else f"{sampler.head} hops are"
         head = f"The first {hops} exact, along every edge, as far as that is worth its cost; then "
-    walks = f"{origin.n_walks} walks of {sampler.mean_steps:.3g} steps on average"
+    walks = f"{origin.spec.n_walks} walks of {sampler.mean_steps:.3g} steps on average"
     size = sampler.coupling.group
     coupled = f" in groups of {size} whose draws are spread evenly" if size > 1 else ", all independent"
     return [f"{head}{walks}{coupled} ({groups} independent groups for error bars)."]
 
 
 def _polynomial_products(origin: Origin, error: float) -> int | None:
-    polynomial = find_polynomial(origin.graph, origin.kernel, error)
+    polynomial = find_polynomial(origin.spec.graph, origin.kernel, error)
     return None if polynomial is None else polynomial.n_products
 
 

@@ -22,7 +22,6 @@ node, in double precision, and numbers within [−1, 1]; squares are taken of nu
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,11 +30,11 @@ from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.convergence import Root
-from walkernel.features import Coefficients, Sampling, modulation_values
+from walkernel.features import Coefficients, modulation_values
 from walkernel.kernels import Kernel
 from walkernel.products import FeatureBlocks, Features, Matrix, multiply_transposed, parts_of
 from walkernel.sampling import WalkJob, walk_job
-from walkernel.walks import over_threads
+from walkernel.walks import WalkSpec, over_threads
 
 if TYPE_CHECKING:
     from walkernel.walks._projections import Projection
@@ -65,7 +64,7 @@ class Groups(NamedTuple):
 class Walked(NamedTuple):
     """Walks that are walked again, in groups, for one sequence f."""
 
-    sampling: Sampling
+    spec: WalkSpec
     sequence: Kernel | Coefficients | Root
     n_groups: int
 
@@ -73,29 +72,25 @@ class Walked(NamedTuple):
         """Return the first groups of the walks, ready to be walked again."""
         from walkernel.walks._projections import Projection
 
-        request, columns = self.sampling.request(), None
-        walks = n_groups * (request.n_walks // self.n_groups)
+        columns = None
         if reached is not None:
-            columns = np.full(self.sampling.graph.n_nodes, -1, dtype=np.int32)
+            columns = np.full(self.spec.graph.n_nodes, -1, dtype=np.int32)
             columns[reached] = np.arange(reached.size)
-        return Projection(
-            replace(request, n_walks=walks), self._factors(), self.sampling.ids, n_groups, columns,
-            n_columns, thread_count("estimate_product", None),
-        )  # fmt: skip
+        walks = self.spec.first_walks(n_groups * (self.spec.n_walks // self.n_groups))
+        threads = thread_count("estimate_product", None)
+        return Projection(walks, self._factors(), n_groups, columns, n_columns, threads)
 
     def features(self) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each start node, (starts · n_groups, n_nodes)."""
-        job = WalkJob(self.sampling, self._f(), (self.sampling.stream,), n_groups=self.n_groups)
-        return walk_job(job, thread_count("estimate", None), None)[0].matrix
+        job = WalkJob(self.spec, self._f(), (self.spec.stream,), n_groups=self.n_groups)
+        return walk_job(job)[0].matrix
 
     def _f(self) -> NDArray[np.float64]:
-        own = self.sampling
-        length = own.request().survival.size
-        return modulation_values(own.graph, self.sequence, own.sampler, own.matrix, length, own.transpose)
+        return modulation_values(self.spec, self.sequence, self.spec.longest + 1)
 
     def _factors(self) -> NDArray[np.float64]:
         """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
-        return self._f() / self.sampling.request().survival * (self.n_groups / self.sampling.n_walks)
+        return self._f() / self.spec.law.survival * (self.n_groups / self.spec.n_walks)
 
 
 class Side(NamedTuple):

@@ -226,7 +226,7 @@ class StitchedOperator(KernelOperator):
                 total += share**power * ((L_abs**power).T @ ahead[power] + back[power].T @ R_abs**power)
             before = _of_size_one(factor._transpose()._matmat(L), l_size)
         sizes, square, cube = powers
-        return first, [variance / origin.n_walks, sizes, ratio(cube, square) / origin.n_walks]
+        return first, [variance / origin.spec.n_walks, sizes, ratio(cube, square) / origin.spec.n_walks]
 
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         deviations, _ = self.deviations(V)
@@ -257,7 +257,7 @@ class StitchedOperator(KernelOperator):
     def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
         origins = [factor.origin for factor in self.factors if factor.origin is not None]
-        groups = enough_groups(owner, origins[0].n_walks, origins[0].sampler)
+        groups = enough_groups(owner, origins[0].spec.n_walks, origins[0].spec.sampler)
         needed = groups * sum(16 * (factor.left.nnz + factor.right.nnz) for factor in self.factors)
         if needed > MOST_MEMORY:
             refuse(
@@ -298,7 +298,7 @@ class _Groups:
     """The features of a factor, group of walks by group."""
 
     def __init__(self, origin: Origin) -> None:
-        self.origin, self.ids = origin, np.arange(origin.graph.n_nodes)
+        self.origin, self.ids = origin, np.arange(origin.spec.graph.n_nodes)
         sides = 2 if origin.ensembles == "independent" else 1
         self.sides = [origin.features(self.ids, side) for side in range(sides)]
         self.norms = self.sides[0].power(2).sum(axis=1).reshape(-1, origin.n_groups)
@@ -318,6 +318,6 @@ class _Groups:
             of_mean = sides[0].power(2).sum(axis=1)
             correction = (of_mean - of_groups / rest) / (rest - 1)
         return FeatureOperator(
-            origin.graph, self.ids, sides[0], sides[-1],
+            origin.spec.graph, self.ids, sides[0], sides[-1],
             correction=correction, pair=origin.pair, ensembles=origin.ensembles,
         )  # fmt: skip

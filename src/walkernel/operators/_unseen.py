@@ -36,8 +36,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel.features import modulation_values
-from walkernel.walks import hop_table
+from walkernel.convergence import Root
+from walkernel.features import Coefficients, modulation_values
+from walkernel.walks import WalkSpec, hop_table
 
 if TYPE_CHECKING:
     from walkernel.operators._error_bars import Origin
@@ -80,9 +81,9 @@ class WalkLaw(NamedTuple):
     @classmethod
     def of(cls, origin: Origin, side: int, nodes: NDArray[np.int64] | None = None) -> WalkLaw:
         """Return the law of the left-hand (0) or right-hand (1) walks, restricted to nodes in order."""
-        graph, sampler, matrix = origin.graph, origin.sampler, origin.kernel.matrix
-        hops = hop_table(graph, matrix, sampler.transition, bool(side))
-        within = np.arange(graph.n_nodes) if nodes is None else nodes
+        spec = origin.side(side)
+        hops = hop_table(spec.graph, spec.matrix, spec.sampler.transition, spec.transpose)
+        within = np.arange(spec.graph.n_nodes) if nodes is None else nodes
         counts = hops.indptr[within + 1] - hops.indptr[within]
         start = np.repeat(np.arange(within.size), counts)
         edges = np.arange(start.size) + np.repeat(hops.indptr[within] - np.cumsum(counts) + counts, counts)
@@ -95,8 +96,8 @@ class WalkLaw(NamedTuple):
         loads = hops.leave[u] * values * hops.enter[v] / chances
         indptr = np.searchsorted(start, np.arange(within.size + 1))
         P = scipy.sparse.csr_array((chances, target, indptr), shape=(within.size, within.size))
-        factors, survival, complete = _lengths(origin, bool(side))
-        return cls(P, loads, sampler.head, factors, survival, bool(inside.all()) and complete)
+        factors, survival, complete = _lengths(spec, origin.sequence)
+        return cls(P, loads, spec.sampler.head, factors, survival, bool(inside.all()) and complete)
 
     @property
     def is_exact(self) -> bool:
@@ -154,12 +155,13 @@ class WalkLaw(NamedTuple):
         return [reached, squares, squares.multiply(loads).tocsr()]
 
 
-def _lengths(origin: Origin, transpose: bool) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+def _lengths(
+    spec: WalkSpec, sequence: Coefficients | Root
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Return c_l and S(l) for the lengths that matter, and whether these are few enough to have them all."""
-    sampler, survival = origin.sampler, origin.sampler.survival()
-    arguments = (origin.graph, origin.sequence, sampler, origin.kernel.matrix, survival.size, transpose)
-    f = modulation_values(*arguments).copy()
-    f[: sampler.head + 1] = 0.0
+    survival = spec.law.survival
+    f = modulation_values(spec, sequence, survival.size).copy()
+    f[: spec.sampler.head + 1] = 0.0
     beyond = np.cumsum((np.square(f / (np.abs(f).max() or 1.0)) / survival)[::-1])[::-1]
     count = int(np.count_nonzero(beyond > NEGLIGIBLE * beyond[0]))
     kept = slice(min(MAX_LENGTH, count))
@@ -210,7 +212,7 @@ def unseen_errors(
     They do not where no walk of the lengths that matter leads from one node to the other, nor where paths
     that leave the nodes of the features, which a large graph is cut to, are left out.
     """
-    n, n_entries = origin.graph.n_nodes, left.where.size
+    n, n_entries = origin.spec.graph.n_nodes, left.where.size
     errors, known = np.zeros(n_entries), np.zeros(n_entries, dtype=bool)
     laws = _laws(origin, None) if n <= MAX_NODES else None
     most = ELEMENTS_AT_ONCE if laws is not None else ELEMENTS_OF_CUTS
@@ -239,7 +241,7 @@ def _laws(origin: Origin, nodes: NDArray[np.int64] | None) -> list[WalkLaw]:
     left = WalkLaw.of(origin, 0, nodes)
     if origin.pair == "lazy":
         return [left]
-    return [left, WalkLaw.of(origin, 1, nodes) if origin.graph.directed else left]
+    return [left, WalkLaw.of(origin, 1, nodes) if origin.spec.graph.directed else left]
 
 
 def _block_errors(
@@ -260,7 +262,7 @@ def _block_errors(
         diagonal = left.ids[left.where] == right.ids[right.where]  # the same walks on both sides
         variance = np.where(diagonal, np.square(np.sqrt(variances).sum(axis=0)), variance)
         jump[diagonal] *= 2
-    m = origin.n_walks
+    m = origin.spec.n_walks
     errors = unit * size * unseen_error(variance / m, sizes.sum(axis=0), jump / m)
     if all(law.is_exact for law in laws):
         return errors, np.ones(errors.size, dtype=bool)

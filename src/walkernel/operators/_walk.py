@@ -157,7 +157,7 @@ class FeatureOperator(KernelOperator):
         """Return standard errors, whether too few walks contribute to tell, and the number of groups."""
         if self.origin is None:  # the transpose of an operator
             return self._transpose()._errors_and_rarity(columns, rows)
-        groups = enough_groups("estimate", self.origin.n_walks, self.origin.sampler)
+        groups = enough_groups("estimate", self.origin.spec.n_walks, self.origin.spec.sampler)
         return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
 
     def _entry_estimate(
@@ -206,7 +206,7 @@ class FeatureOperator(KernelOperator):
         """
         turned = self.origin is None  # the transpose of an operator
         origin = self._walked_by()
-        groups = enough_groups("estimate_product", origin.n_walks, origin.sampler)
+        groups = enough_groups("estimate_product", origin.spec.n_walks, origin.spec.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if turned else walked
         product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)

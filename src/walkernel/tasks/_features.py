@@ -15,7 +15,7 @@ from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.reduction import anchor_points, johnson_lindenstrauss
-from walkernel.tasks._nodes import KernelParameters, node_ids, walk_kind
+from walkernel.tasks._nodes import KernelParameters, node_ids, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
@@ -101,16 +101,16 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         y : ignored
         """
         owner = type(self).__name__
-        _, kind = walk_kind(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
         one_of(owner, "reduction", self.reduction, REDUCTIONS)
         flag(owner, "sparse_output", self.sparse_output)
         if self.n_components is not None:
             most = self.graph.n_nodes if self.reduction == "anchors" else None
             whole_number(owner, "n_components", self.n_components, 1, most)
         node_ids(owner, self.graph, X)
-        self.sampler_, self.seed_ = kind.sampler, kind.seed
+        self.sampler_, self.seed_ = spec.sampler, spec.seed
         self.n_features_in_ = 1
-        self._kind, self._fitted_kernel = kind, self.kernel
+        self._spec, self._fitted_kernel = spec, self.kernel
         self._output = (self.n_components, self.reduction, self.sparse_output)
         return self
 
@@ -136,8 +136,8 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         owner = type(self).__name__
         n_components, reduction, sparse = self._output
-        ids = node_ids(owner, self._kind.graph, X)
-        rows = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
+        ids = node_ids(owner, self._spec.graph, X)
+        rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids)
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
                 return johnson_lindenstrauss(rows, n_components, seed=self.seed_)
@@ -150,7 +150,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the columns: the nodes' own, or numbers after a reduction."""
         check_is_fitted(self)
-        graph, (n_components, _, _) = self._kind.graph, self._output
+        graph, (n_components, _, _) = self._spec.graph, self._output
         if n_components is None:
             names = graph.names(np.arange(graph.n_nodes))
             return np.array([f"node {name}" for name in names], dtype=object)

@@ -157,7 +157,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         """
         owner = type(self).__name__
         kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
-        kind_for = walks_for(
+        spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
@@ -169,20 +169,20 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
         start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, kind_for, data, start, learn)
+            learned = learn_hyperparameters(owner, self.graph, spec_for, data, start, learn)
         else:
-            learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
-        hyper, kind = learned.hyper, learned.kind
-        prior = prior_at(kind, hyper, ids)
+            learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
+        hyper, spec = learned.hyper, learned.spec
+        prior = prior_at(spec, hyper, ids)
         system = partial(make_system, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
-        self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
-        self.classes_, self._posteriors, self._kind = classes, posteriors, kind
+        self.sharpness_ = fitted_sharpness(posteriors, counts, spec.seed)
+        self.classes_, self._posteriors, self._spec = classes, posteriors, spec
         self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
         self.amplitude_, self._hyper = hyper.amplitude, hyper
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = kind.sampler, 1
+        self.sampler_, self.n_features_in_ = spec.sampler, 1
         return self
 
     def _counted(self, owner: str, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
@@ -208,9 +208,9 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
         check_is_fitted(self, "_posteriors")
-        ids = node_ids(type(self).__name__, self._kind.graph, X)
+        ids = node_ids(type(self).__name__, self._spec.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, rows in prior_blocks(self._kind, self._hyper, ids):
+        for part, rows in prior_blocks(self._spec, self._hyper, ids):
             columns = np.ones((rows.shape[0], 1))
             mean[part] = np.column_stack([one.mean(rows, columns) for one in self._posteriors])
             variance[part] = posterior_variances(self._posteriors, rows, columns)

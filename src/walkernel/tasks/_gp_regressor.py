@@ -42,8 +42,7 @@ from walkernel.tasks._prior import (
     start_of_search,
     walks_for,
 )
-from walkernel.tasks._walk_cache import WalkKind
-from walkernel.walks import Sampler
+from walkernel.walks import Sampler, WalkSpec
 
 
 class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
@@ -129,7 +128,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
 
     _posterior: Posterior  # in a unit of y
     _unit: float
-    _kind: WalkKind
+    _spec: WalkSpec
     _nodes: KnownNodes
     _hyper: Hyperparameters  # in the same unit
 
@@ -184,7 +183,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         """
         owner = type(self).__name__
         kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, LEARNED)
-        kind_for = walks_for(
+        spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
@@ -195,13 +194,13 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         nodes = KnownNodes(self.graph, columns, walked)
         observed = nodes.observations(owner, X, y, noise_std)
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, kind_for, [observed], start, learn)
+            learned = learn_hyperparameters(owner, self.graph, spec_for, [observed], start, learn)
         else:
-            learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
+            learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_system, **options)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
-        prior = prior_at(learned.kind, hyper, observed.ids)
+        prior = prior_at(learned.spec, hyper, observed.ids)
         posterior = Posterior(observed.scaled(unit), prior, hyper.noise, system)
         self._set(learned)
         self._posterior, self._hyper, self._unit = posterior, hyper, unit
@@ -227,7 +226,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "_posterior")
         observed = self._nodes.observations(type(self).__name__, X, y, noise_std).scaled(self._unit)
-        prior = prior_at(self._kind, self._hyper, observed.ids)
+        prior = prior_at(self._spec, self._hyper, observed.ids)
         self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
@@ -244,13 +243,13 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
 
     def _set(self, learned: Learned) -> None:
         """Set the fitted attributes that do not depend on the observations any more."""
-        hyper, kind = learned.hyper, learned.kind
-        self._kind = kind
+        hyper, spec = learned.hyper, learned.spec
+        self._spec = spec
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
         self.amplitude_, self.noise_, self.nugget_ = hyper.amplitude, hyper.noise, hyper.nugget
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = kind.sampler, 1
+        self.sampler_, self.n_features_in_ = spec.sampler, 1
 
     @property
     def n_iter_(self) -> int:
@@ -299,16 +298,16 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         flag(owner, "include_noise", include_noise)
         if return_std and return_cov:
             refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
-        ids = node_ids(owner, self._kind.graph, X)
+        ids = node_ids(owner, self._spec.graph, X)
         walked, columns = self._nodes.walked[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows = prior_at(self._kind, self._hyper, walked).features
+            rows = prior_at(self._spec, self._hyper, walked).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return unit * self._posterior.mean(rows, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._kind, self._hyper, walked):
+        for part, rows in prior_blocks(self._spec, self._hyper, walked):
             mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
@@ -357,12 +356,12 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         flag(owner, "include_noise", include_noise)
         report = progress_callback(owner, progress)
         rng = np.random.default_rng(check_random_seed(owner, random_state))
-        graph = self._kind.graph
+        graph = self._spec.graph
         ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
         threads = thread_count(owner, None)
-        for part, rows in prior_blocks(self._kind, self._hyper, self._nodes.walked[ids]):
+        for part, rows in prior_blocks(self._spec, self._hyper, self._nodes.walked[ids]):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -390,6 +389,6 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             rule = f"at most {MOST_FACTORIZED}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
-        covariance = prior_at(self._kind, hyper, observed.ids).covariance
+        covariance = prior_at(self._spec, hyper, observed.ids).covariance
         value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value
         return value - (observed.place.size - observed.offset.size) * math.log(self._unit)

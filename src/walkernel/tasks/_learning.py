@@ -27,6 +27,7 @@ from walkernel._door import warn, without_warnings
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
+from walkernel.sampling import record_walks
 from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
@@ -39,7 +40,8 @@ from walkernel.tasks._likelihood import (
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
-from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
+from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes
+from walkernel.walks import WalkSpec
 
 MOST_LEARNED_FROM = 2000
 """Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
@@ -74,7 +76,7 @@ FEWEST_LEVELS = 2.0**16
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
 
-KindFor = Callable[[Kernel, tuple[str, ...]], WalkKind]
+SpecFor = Callable[[Kernel, tuple[str, ...]], WalkSpec]
 """Gives the walks for a kernel and what is learned of it."""
 
 
@@ -82,7 +84,7 @@ class Learned(NamedTuple):
     """Hyper-parameters, the walks they were learned from, and how."""
 
     hyper: Hyperparameters
-    kind: WalkKind
+    spec: WalkSpec
     log_likelihood: float
     n_evaluations: int
     n_nodes: int
@@ -92,7 +94,7 @@ class Learned(NamedTuple):
 def learn_hyperparameters(
     owner: str,
     graph: Graph,
-    kind_for: KindFor,
+    spec_for: SpecFor,
     data: Sequence[Observations],
     start: Hyperparameters,
     learn: tuple[str, ...],
@@ -112,9 +114,9 @@ def learn_hyperparameters(
     scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
     if "lengthscale" in learn:
         ends = window_ends(first.kernel, widest_served(graph, first.kernel))
-        learned, is_open = _Windows(kind_for, scaled, first, learn, ends).search()
+        learned, is_open = _Windows(spec_for, scaled, first, learn, ends).search()
     else:
-        search = _Search(kind_for(first.kernel, learn), scaled, learn)
+        search = _Search(spec_for(first.kernel, learn), scaled, learn)
         learned, is_open = search.learned(search.climb(search.best_start(first))), False
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
@@ -163,13 +165,13 @@ class _Windows:
 
     def __init__(
         self,
-        kind_for: KindFor,
+        spec_for: SpecFor,
         data: Sequence[Observations],
         start: Hyperparameters,
         learn: tuple[str, ...],
         ends: list[float],
     ) -> None:
-        self._kind_for, self._data, self._start, self._learn = kind_for, data, start, learn
+        self._spec_for, self._data, self._start, self._learn = spec_for, data, start, learn
         self._ends = ends
 
     def search(self) -> tuple[Learned, bool]:
@@ -199,7 +201,7 @@ class _Windows:
     def _window(self, place: int) -> _Search:
         center = self._ends[place] / WIDER
         kernel = self._start.kernel.with_lengthscale(center)
-        return _Search(self._kind_for(kernel, self._learn), self._data, self._learn)
+        return _Search(self._spec_for(kernel, self._learn), self._data, self._learn)
 
     def _visit(self) -> tuple[int, Hyperparameters]:
         """Return the window of the best lengthscale that is tried, with the hyper-parameters there."""
@@ -243,19 +245,19 @@ def window_ends(kernel: Kernel, widest: float) -> list[float]:
 class _Search:
     """Maxima of the likelihood on one walk sample."""
 
-    def __init__(self, kind: WalkKind, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
-        self._kind, self._learn = kind, learn
+    def __init__(self, spec: WalkSpec, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
+        self._spec, self._learn = spec, learn
         self._all = data
-        self._tried = some_nodes(data, kind.seed, MOST_TRIED)
+        self._tried = some_nodes(data, spec.seed, MOST_TRIED)
 
     @property
     def is_cheap(self) -> bool:
         """Tell whether the walks from the nodes that are tried are few enough to be drawn on suspicion."""
-        return self._kind.n_bytes(self._tried[0].ids.size) <= CHEAP_BYTES
+        return record_bytes(self._spec, self._tried[0].ids.size) <= CHEAP_BYTES
 
     @cached_property
     def _tried_features_of(self) -> FeaturesOf:
-        return features_of(self._kind, self._tried[0].ids)
+        return features_of(self._spec, self._tried[0].ids)
 
     def _gram(self, hyper: Hyperparameters) -> Array:
         """Return ΦΦᵀ of the nodes that are tried."""
@@ -329,8 +331,8 @@ class _Search:
 
     def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
         """Return the maximum that L-BFGS finds from a start, for all nodes and a window of lengthscales."""
-        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
-        features = features_of(self._kind, data[0].ids)
+        data = some_nodes(self._all, self._spec.seed, MOST_LEARNED_FROM)
+        features = features_of(self._spec, data[0].ids)
         parameters = Parameters(self._learn, start)
         found = _maximize(
             lambda theta: likelihood_at(theta, parameters, features, data),
@@ -342,10 +344,10 @@ class _Search:
 
     def learned(self, found: _Climb) -> Learned:
         """Return a maximum with what it was learned from."""
-        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
+        data = some_nodes(self._all, self._spec.seed, MOST_LEARNED_FROM)
         n_free = sum(observed.place.size - observed.offset.size for observed in data)
         n_nodes = data[0].ids.size
-        return Learned(found.hyper, self._kind, found.value, found.n_evaluations, n_nodes, n_free)
+        return Learned(found.hyper, self._spec, found.value, found.n_evaluations, n_nodes, n_free)
 
 
 def _maximize(
@@ -379,16 +381,17 @@ def _shapes(f: Array) -> list[Array]:
     return [f, *peaks]
 
 
-def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
+def features_of(spec: WalkSpec, ids: NDArray[np.int64]) -> FeaturesOf:
     """Return what makes features of some nodes, for any f, from the same walks; those of units are kept.
 
     Walks that are too many for the cache are kept here as long as hyper-parameters are learned from them.
     """
     of_units: dict[int, scipy.sparse.csr_array] = {}
-    own = kind.walk(ids) if WALK_CACHE.limit < kind.n_bytes(ids.size) <= MOST_BYTES else None
+    fits = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MOST_BYTES
+    own = record_walks(spec.at(ids)) if fits else None
 
     def weighed(weighing: Weighed) -> scipy.sparse.csr_array:
-        return WALK_CACHE.features(kind, weighing, ids) if own is None else own.features(weighing)
+        return WALK_CACHE.features(spec, weighing, ids) if own is None else own.features(weighing)
 
     def features(weighing: Weighed) -> scipy.sparse.csr_array:
         with without_warnings(InfiniteVarianceWarning):  # of widths that are only tried

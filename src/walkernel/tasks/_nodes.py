@@ -14,8 +14,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS
-from walkernel.tasks._walk_cache import WalkKind
-from walkernel.walks import SAMPLERS, Sampler
+from walkernel.walks import NO_NODES, SAMPLERS, Sampler, WalkSpec
 
 
 def tags_of_nodes(tags: Any) -> Any:
@@ -143,7 +142,7 @@ def checked_walks(owner: str, graph: Graph, kernel: Kernel, n_walks: int, sample
     return n_walks
 
 
-def walk_kind(
+def walk_spec(
     owner: str,
     graph: Graph,
     kernel: Kernel,
@@ -152,7 +151,7 @@ def walk_kind(
     random_state: Any,
     *,
     pair: str = "symmetric",
-) -> tuple[str, WalkKind]:
+) -> tuple[str, WalkSpec]:
     """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
@@ -161,4 +160,4 @@ def walk_kind(
         refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
     pair, _ = choose_pair(graph, kernel, pair, sampler)
     chosen = checked_sampler(graph, kernel, pair, sampler, n_walks)
-    return pair, WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)
+    return pair, WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)

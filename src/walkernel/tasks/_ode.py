@@ -42,7 +42,7 @@ from walkernel.tasks._generators import (
 )
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
-from walkernel.walks import SAMPLERS, Sampler
+from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
@@ -249,7 +249,8 @@ def solve_ode(
         chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
         widest = problem.kernel(problem.t[-1])
         used = checked_sampler(graph, widest, chosen, sampler, count, n_sets=min(GROUPS, count))
-        plan = WalkPlan(graph, ids, chosen, count, used, seed, problem.G.matrix, threads, report)
+        spec = WalkSpec(graph, ids, count, used, seed, matrix=problem.G.matrix)
+        plan = WalkPlan(spec, chosen, threads, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
         estimate = solve_by_walks(plan, terms, problem.t.size)
     variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)

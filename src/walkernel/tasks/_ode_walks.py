@@ -9,6 +9,7 @@ every time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,10 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.features import Coefficients
-from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
-from walkernel.sampling import sample_walks
-from walkernel.walks import Sampler
+from walkernel.sampling import record_walks
+from walkernel.walks import WalkSpec
 
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
@@ -54,34 +54,26 @@ NO_SHARES = np.zeros((0, 0))
 class WalkPlan(NamedTuple):
     """How walks are drawn for the terms."""
 
-    graph: Graph
-    ids: NDArray[np.int64]
+    spec: WalkSpec
     pair: str
-    n_walks: int
-    sampler: Sampler
-    seed: int
-    matrix: str
     n_threads: int
     progress: Callable[[int, int], object] | None
 
     @property
     def n_groups(self) -> int:
         """Number of independent groups."""
-        return min(GROUPS, self.n_walks)
+        return min(GROUPS, self.spec.n_walks)
 
     def features(
         self, ids: NDArray[np.int64], stream: int, transpose: bool, terms: list[Term]
     ) -> Iterator[tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]]:
         """Yield blocks of start nodes and their features, one for each term, from the same walks."""
-        count = -(-self.n_walks // self.n_groups)
-        size = max(1, int(DEPOSITS_AT_ONCE / (count * (1 + self.sampler.mean_steps))))
+        spec = self.spec.first_walks(-(-self.spec.n_walks // self.n_groups)).on_stream(stream)
+        spec = replace(spec, transpose=transpose)
+        size = max(1, int(DEPOSITS_AT_ONCE / (spec.n_walks * (1 + spec.sampler.mean_steps))))
         for first in range(0, ids.size, size):
             block = ids[first : first + size]
-            walks = sample_walks(
-                self.graph, count, sampler=self.sampler, seed=self.seed, stream=stream,
-                nodes=self.graph.names(block), matrix=self.matrix, transpose=transpose,
-                n_threads=self.n_threads,
-            )  # fmt: skip
+            walks = record_walks(spec.at(block), self.n_threads)
             sequences: list[Any] = [term.kernel for term in terms]
             if self.pair == "lazy":
                 sequences = [Coefficients(kernel) for kernel in sequences]
@@ -92,7 +84,7 @@ class WalkPlan(NamedTuple):
 
 def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
     """Estimate the sums of the terms of each output time."""
-    x, variance = np.zeros((2, n_times, plan.ids.size))
+    x, variance = np.zeros((2, n_times, plan.spec.ids.size))
     by_time: list[list[Term]] = [[] for _ in range(n_times)]
     for term in terms:
         by_time[term.time].append(term)
@@ -113,7 +105,7 @@ def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
 def _chunks(plan: WalkPlan, terms_per_time: float, n_times: int) -> list[list[int]]:
     """Split the output times so that the right-hand sides of each part fit into memory."""
     columns = 1 if plan.pair == "lazy" else 1 + plan.n_groups
-    per_time = columns * plan.graph.n_nodes * terms_per_time + 2 * plan.n_groups * plan.ids.size
+    per_time = columns * plan.spec.graph.n_nodes * terms_per_time + 2 * plan.n_groups * plan.spec.ids.size
     size = max(1, int(NUMBERS_AT_ONCE / max(per_time, 1)))
     return [list(range(first, min(first + size, n_times))) for first in range(0, n_times, size)]
 
@@ -122,12 +114,12 @@ def _group_estimates(
     plan: WalkPlan, terms: list[Term], times: list[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return x with one group on the left, and on the right, (times, nodes, groups), and the shares."""
-    left, right = np.zeros((2, len(times), plan.ids.size, plan.n_groups))
-    shares = np.zeros((len(terms) if any(term.sampled for term in terms) else 0, plan.ids.size))
+    left, right = np.zeros((2, len(times), plan.spec.ids.size, plan.n_groups))
+    shares = np.zeros((len(terms) if any(term.sampled for term in terms) else 0, plan.spec.ids.size))
     carried = _right_sides(plan, terms)
     for group in range(plan.n_groups):
         first = 0
-        for block, features in plan.features(plan.ids, group, False, terms):
+        for block, features in plan.features(plan.spec.ids, group, False, terms):
             rows = slice(first, first + block.size)
             first += block.size
             for i, (term, phi, vectors) in enumerate(zip(terms, features, carried, strict=True)):
@@ -146,11 +138,11 @@ def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]
     if plan.pair == "lazy":
         return [vector[:, None] for vector in vectors]
     groups = plan.n_groups
-    carried = [np.zeros((plan.graph.n_nodes, 1 + groups)) for _ in terms]
+    carried = [np.zeros((plan.spec.graph.n_nodes, 1 + groups)) for _ in terms]
     for support, some in _by_support(vectors):
         for group in range(groups):
             chosen = [terms[i] for i in some]
-            for block, features in plan.features(support, groups + group, plan.graph.directed, chosen):
+            for block, features in plan.features(support, groups + group, plan.spec.graph.directed, chosen):
                 for i, phi in zip(some, features, strict=True):
                     carried[i][:, 1 + group] += phi.T @ vectors[i][block]
     for sums in carried:

@@ -26,8 +26,8 @@ from walkernel.tasks._covariances import SOLVERS, Prior
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
-from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
-from walkernel.walks import Sampler
+from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.walks import NO_NODES, Sampler, WalkSpec
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
@@ -64,7 +64,7 @@ def walks_for(
     sampler: Sampler | None,
     random_state: Any,
     learn: tuple[str, ...],
-) -> Callable[[Kernel, tuple[str, ...]], WalkKind]:
+) -> Callable[[Kernel, tuple[str, ...]], WalkSpec]:
     """Check what priors are made of; return what chooses walks for a kernel and what is learned of it."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
@@ -72,11 +72,11 @@ def walks_for(
     if "lengthscale" not in learn:
         checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
 
-    def kind_for(start: Kernel, learn: tuple[str, ...]) -> WalkKind:
+    def spec_for(start: Kernel, learn: tuple[str, ...]) -> WalkSpec:
         chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
-        return WalkKind(graph, n_walks, chosen, seed, 0, kernel.matrix, False)
+        return WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
 
-    return kind_for
+    return spec_for
 
 
 def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,17 +111,17 @@ def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
-def prior_at(kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
+def prior_at(spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
     """Return the prior of g at some nodes."""
-    rows = hyper.rows(WALK_CACHE.features(kind, hyper.weighing, ids))
+    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weighing, ids))
     return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
 
 
 def prior_blocks(
-    kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]
+    spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
     """Give the rows of Φ of some nodes in blocks, as the prior has them."""
-    for part, features in WALK_CACHE.blocks(kind, hyper.weighing, ids):
+    for part, features in WALK_CACHE.blocks(spec, hyper.weighing, ids):
         yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
 
 

@@ -13,7 +13,7 @@ from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._covariances import Prior, make_system
-from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_kind
+from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
@@ -98,7 +98,7 @@ class NodeRidge(NodeRegressor):
         sample_weight : array of float, (n,), optional
         """
         owner = type(self).__name__
-        _, kind = walk_kind(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
         alpha = real_number(owner, "alpha", self.alpha, above=0)
         flag(owner, "fit_intercept", self.fit_intercept)
         tol = real_number(owner, "tol", self.tol, above=0, below=1)
@@ -107,7 +107,7 @@ class NodeRidge(NodeRegressor):
         weights = sample_weights(owner, sample_weight, ids.size)
         used = weights > 0
         targets = node_targets(owner, self.graph, ids, y, used)
-        features = WALK_CACHE.features(kind, self.kernel, ids[used])
+        features = WALK_CACHE.features(spec, self.kernel, ids[used])
         shape = targets.shape[1:]
         sides = targets.reshape(len(targets), -1)
         level = np.zeros(sides.shape[1])
@@ -133,13 +133,13 @@ class NodeRidge(NodeRegressor):
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
         self.n_iter_, self.n_features_in_ = system.n_iter, 1
-        self._kind, self._fitted_kernel = kind, self.kernel
+        self._spec, self._fitted_kernel = spec, self.kernel
         return self
 
     @door
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)
-        ids = node_ids(type(self).__name__, self._kind.graph, X)
-        features = WALK_CACHE.features(self._kind, self._fitted_kernel, ids)
+        ids = node_ids(type(self).__name__, self._spec.graph, X)
+        features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids)
         return np.asarray(features @ self.coef_ + self.intercept_)

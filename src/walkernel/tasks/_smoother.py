@@ -14,10 +14,10 @@ from walkernel._door import door, warn
 from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import Product, Side, enough_groups, of_size_one, standard_errors
-from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_kind
-from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
-from walkernel.walks import Sampler
+from walkernel.operators import Product, Side, Walked, enough_groups, of_size_one, standard_errors
+from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_spec
+from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.walks import Sampler, WalkSpec
 
 
 class NodeSmoother(NodeRegressor):
@@ -87,7 +87,7 @@ class NodeSmoother(NodeRegressor):
         y : array of float, (n,) or (n, n_outputs)
         """
         owner = type(self).__name__
-        pair, kind = walk_kind(
+        pair, spec = walk_spec(
             owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
         )
         flag(owner, "normalize", self.normalize)
@@ -96,22 +96,22 @@ class NodeSmoother(NodeRegressor):
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
         self._sequence = Coefficients(self.kernel) if pair == "lazy" else self.kernel
-        right = self._right_side(pair, kind, known)
+        right = self._right_side(pair, spec, known)
         values = np.column_stack([values, np.ones(known.size)])
-        self.pair_, self.sampler_, self.n_features_in_ = pair, kind.sampler, 1
-        self._kind, self._mean = kind, values[:, :-1].mean(axis=0)
+        self.pair_, self.sampler_, self.n_features_in_ = pair, spec.sampler, 1
+        self._spec, self._mean = spec, values[:, :-1].mean(axis=0)
         self._weights = np.asarray(right.T @ values)
         self._known = (known, values)
         self._output = (targets.shape[1:], self.normalize)
         return self
 
-    def _right_side(self, pair: str, kind: WalkKind, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def _right_side(self, pair: str, spec: WalkSpec, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return Φ₂, (known, n_nodes): where the walks from the known nodes go."""
         if pair == "lazy":
-            shape = (known.size, kind.graph.n_nodes)
+            shape = (known.size, spec.graph.n_nodes)
             starts = np.arange(known.size + 1)
             return scipy.sparse.csr_array((np.ones(known.size), known, starts), shape=shape)
-        return WALK_CACHE.features(_other_side(kind), self._sequence, known)
+        return WALK_CACHE.features(spec.opposite(), self._sequence, known)
 
     @door
     def predict(
@@ -143,9 +143,9 @@ class NodeSmoother(NodeRegressor):
         """
         check_is_fitted(self)
         flag(type(self).__name__, "return_std", return_std)
-        ids = node_ids(type(self).__name__, self._kind.graph, X)
+        ids = node_ids(type(self).__name__, self._spec.graph, X)
         shape, normalize = self._output
-        sums = WALK_CACHE.features(self._kind, self._sequence, ids) @ self._weights
+        sums = WALK_CACHE.features(self._spec, self._sequence, ids) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
         met = total > 0
         if normalize:
@@ -164,15 +164,15 @@ class NodeSmoother(NodeRegressor):
         self, ids: NDArray[np.int64], values: NDArray[np.float64], total: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
         """Return standard errors of sums, or of their ratios to ``total``, (n, n_outputs)."""
-        kind, (known, weights) = self._kind, self._known
-        groups = enough_groups(type(self).__name__, kind.n_walks, kind.sampler)
+        spec, (known, weights) = self._spec, self._known
+        groups = enough_groups(type(self).__name__, spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
         lazy = self.pair_ == "lazy"
-        right = None if lazy else _other_side(kind).walked(self._sequence, known, groups)
-        features = WALK_CACHE.features(kind, self._sequence, asked)
+        right = None if lazy else Walked(spec.opposite().at(known), self._sequence, groups)
+        features = WALK_CACHE.features(spec, self._sequence, asked)
         product = Product(
-            Side(features, kind.walked(self._sequence, asked, groups)),
-            Side(self._right_side(self.pair_, kind, known), right),
+            Side(features, Walked(spec.at(asked), self._sequence, groups)),
+            Side(self._right_side(self.pair_, spec, known), right),
             groups,
         )
         if total is not None:  # a constant has no error in a mean, and would cost digits of the rest
@@ -186,8 +186,3 @@ class NodeSmoother(NodeRegressor):
             :, :, None
         ]
         return standard_errors(ratios) * units[:-1]
-
-
-def _other_side(kind: WalkKind) -> WalkKind:
-    """Return the walks of the known nodes, independent of those that are asked for."""
-    return kind._replace(stream=1, transpose=kind.graph.directed)

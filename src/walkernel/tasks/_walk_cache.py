@@ -12,19 +12,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
-from walkernel.features import Coefficients, Sampling, Walks, identity
-from walkernel.graph import Graph
+from walkernel.features import Coefficients, Walks
 from walkernel.kernels import Kernel
-from walkernel.operators import Walked
-from walkernel.sampling import sample_features, sample_walks
-from walkernel.walks import Sampler
+from walkernel.sampling import job_for, record_walks, walk_job
+from walkernel.walks import WalkSpec
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
@@ -37,44 +34,9 @@ BLOCK = 2**15
 """Nodes whose features are in memory together where those of all are too many to keep."""
 
 
-class WalkKind(NamedTuple):
-    """What walks from a node depend on, the node apart."""
-
-    graph: Graph
-    n_walks: int
-    sampler: Sampler
-    seed: int
-    stream: int
-    matrix: str
-    transpose: bool
-
-    def key(self) -> tuple[object, ...]:
-        """Return the same for graphs that are equal, as they are after pickling."""
-        return (identity(self.graph), *self[1:])
-
-    def n_bytes(self, n_nodes: int) -> float:
-        """Return the expected size of the record of walks from so many nodes."""
-        return n_nodes * self.n_walks * (1 + self.sampler.mean_steps) * BYTES_PER_DEPOSIT
-
-    def walk(self, ids: NDArray[np.int64]) -> Walks:
-        """Walk from some nodes."""
-        graph, n_walks, sampler, seed, stream, matrix, transpose = self
-        return sample_walks(
-            graph, n_walks, sampler=sampler, seed=seed, stream=stream, nodes=graph.names(ids),
-            matrix=matrix, transpose=transpose,
-        )  # fmt: skip
-
-    def walked(self, kernel: Kernel | Coefficients, ids: NDArray[np.int64], n_groups: int) -> Walked:
-        """Return the walks from some nodes in groups, to be walked again."""
-        return Walked(Sampling(self.graph, ids, *self[1:]), kernel, n_groups)
-
-    def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
-        """Walk from some nodes for one kernel only."""
-        graph, n_walks, sampler, seed, stream, matrix, transpose = self
-        return sample_features(
-            graph, kernel, n_walks, sampler=sampler, seed=seed, stream=stream, nodes=graph.names(ids),
-            matrix=matrix, transpose=transpose,
-        )  # fmt: skip
+def record_bytes(spec: WalkSpec, n_nodes: int) -> float:
+    """Return the expected size of the record of walks from so many nodes."""
+    return n_nodes * spec.n_walks * (1 + spec.sampler.mean_steps) * BYTES_PER_DEPOSIT
 
 
 class _Part:
@@ -148,44 +110,44 @@ class WalkCache:
         self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def features(self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def features(self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
-        return self._features(kind, kernel, ids, self._fits(kind, ids.size))
+        return self._features(spec, kernel, ids, self._fits(spec, ids.size))
 
     def blocks(
-        self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]
+        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64]
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
         """Give the rows of Φ for some nodes in blocks; only those that fit into the cache are kept."""
-        kept = self._fits(kind, ids.size)
+        kept = self._fits(spec, ids.size)
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
-            yield part, self._features(kind, kernel, ids[part], kept)
+            yield part, self._features(spec, kernel, ids[part], kept)
 
-    def _fits(self, kind: WalkKind, n_nodes: int) -> bool:
+    def _fits(self, spec: WalkSpec, n_nodes: int) -> bool:
         """Tell whether the walks of so many nodes can be kept."""
-        return kind.n_bytes(n_nodes) <= self.limit
+        return record_bytes(spec, n_nodes) <= self.limit
 
     def _features(
-        self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64], kept: bool
+        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], kept: bool
     ) -> scipy.sparse.csr_array:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
         if not kept:
-            rows = kind.features(kernel, distinct)
+            rows = walk_job(job_for(spec.at(distinct), kernel))[0].matrix
         else:
             with self._lock:
-                rows = self._kept(kind, distinct).features(kernel, distinct)
+                rows = self._kept(spec, distinct).features(kernel, distinct)
                 self._shrink()
         return rows if in_order else rows[where]
 
-    def _kept(self, kind: WalkKind, ids: NDArray[np.int64]) -> _Entry:
-        """Return the walks of a kind, those of the given nodes among them."""
-        key = kind.key()
+    def _kept(self, spec: WalkSpec, ids: NDArray[np.int64]) -> _Entry:
+        """Return the walks that were kept, those of the given nodes among them."""
+        key = spec.key()
         entry = self._entries.setdefault(key, _Entry())
         self._entries.move_to_end(key)
         missing = entry.missing(ids)
         if missing.size:
-            entry.add(kind.walk(missing))
+            entry.add(record_walks(spec.at(missing)))
         return entry
 
     def _shrink(self) -> None:

@@ -18,7 +18,7 @@ from walkernel.features import modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import choose_sampler
-from walkernel.sampling import checked_sampling
+from walkernel.sampling import checked_spec
 from walkernel.torch._device_walks import DeviceWalks, Walker, checked_device
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Sampler
@@ -51,8 +51,8 @@ def sample_walks(
         float32 or float64, of the loads.
     """
     owner = "walkernel.torch.sample_walks"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return Walker(chosen, checked_device(owner, device), _dtype(owner, dtype)).record()
+    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    return Walker(spec, checked_device(owner, device), _dtype(owner, dtype)).record()
 
 
 @door
@@ -84,11 +84,11 @@ def sample_features(
     """
     owner = "walkernel.torch.sample_features"
     instance(owner, "kernel", kernel, Kernel)
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
+    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
     where, dtype = checked_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
     with memory_advice(owner, block_size):
-        walker = Walker(chosen, where, dtype)
+        walker = Walker(spec, where, dtype)
         parts = [block.record().features(kernel) for _, block in walker.blocks(block_size)]
         return parts[0] if len(parts) == 1 else _stacked(parts)
 
@@ -141,7 +141,7 @@ def estimate_kernel(
     where, dtype = checked_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
     sides = [
-        checked_sampling(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
+        checked_spec(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
         for stream, transpose in ((0, False), (1, graph.directed))
     ]
     with memory_advice(owner, block_size):
@@ -154,7 +154,7 @@ class DeviceKernel:
 
     def __init__(self, kernel: Kernel, left: Walker, right: Walker, block_size: int) -> None:
         self.kernel, self._left, self._right, self._block_size = kernel, left, right, block_size
-        n = left.chosen.graph.n_nodes
+        n = left.spec.graph.n_nodes
         self.shape = (n, n)
 
     def __matmul__(
@@ -175,10 +175,7 @@ class DeviceKernel:
             return result
 
     def _modulation(self, walker: Walker) -> NDArray[np.float64]:
-        side = walker.chosen
-        return modulation_values(
-            side.graph, self.kernel, side.sampler, side.matrix, side.sampler.longest + 1, side.transpose
-        )
+        return modulation_values(walker.spec, self.kernel, walker.spec.longest + 1)
 
 
 @contextmanager

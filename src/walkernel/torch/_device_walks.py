@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from walkernel._checks import Described, refuse
 from walkernel._door import door
-from walkernel.features import Modulation, Sampling, Walks, modulation_values
+from walkernel.features import Modulation, Walks, modulation_values
 from walkernel.torch._sparse import csr_tensor
-from walkernel.walks import Deposits, Head
+from walkernel.walks import Deposits, Head, WalkSpec
 
 BLOCK = 128
 """Walks that one program of the walker advances together."""
@@ -30,11 +30,11 @@ ROOMS = (64, 128, 256, 512, 1024, 2048)
 
 
 class Walker:
-    """A sampling on a device: start nodes, tables and the law of the walks, ready for the kernels.
+    """Walks on a device: start nodes, tables and the law of the walks, ready for the kernels.
 
     Parameters
     ----------
-    chosen : Sampling
+    spec : WalkSpec
         Which walks.
     device : device
         Where they are walked.
@@ -42,22 +42,21 @@ class Walker:
         Of loads.
     """
 
-    def __init__(self, chosen: Sampling, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
-        self._request = request = chosen.request()
-        table = request.table
-        self._key = self._words(np.array([request.seed], dtype=np.uint64))
-        self._law = [self._words(request.thresholds), self._tensor(request.guide)]
+        table, law = spec.table, spec.law
+        self._key = self._words(np.array([spec.seed], dtype=np.uint64))
+        self._law = [self._words(law.thresholds), self._tensor(law.guide)]
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
         self._indices = self._tensor(table.indices)
         self._floats = [self._reals(array) for array in (table.edge, table.first, table.inner, table.last)]
-        self._start_from(chosen)
+        self._start_from(spec)
 
-    def _start_from(self, chosen: Sampling) -> None:
-        """Take the start nodes of a sampling, and where their heads end."""
-        self.chosen, self.n_walkers = chosen, chosen.ids.size * chosen.n_walks
-        self._starts = self._tensor(chosen.ids)
-        self.head, front = self._request.heads(chosen.ids)
+    def _start_from(self, spec: WalkSpec) -> None:
+        """Take the start nodes, and where their heads end."""
+        self.spec, self.n_walkers = spec, spec.ids.size * spec.n_walks
+        self._starts = self._tensor(spec.ids)
+        self.head, front = spec.heads()
         self._ends = self._tensor(front.ends)
         self._front = [
             *(self._tensor(front.nodes), self._words(front.cuts)),
@@ -66,11 +65,11 @@ class Walker:
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
         """Give walkers from at most so many of the start nodes at a time, which share the tables."""
-        ids = self.chosen.ids
+        ids = self.spec.ids
         for begin in range(0, ids.size, size):
             part = slice(begin, min(begin + size, ids.size))
             block = copy(self)
-            block._start_from(replace(self.chosen, ids=ids[part]))
+            block._start_from(self.spec.at(ids[part]))
             yield part, block
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -87,12 +86,12 @@ class Walker:
         """Return the number of steps of every walk, (walkers,)."""
         from walkernel.torch._triton_walks import draw_lengths
 
-        request = self._request
+        spec = self.spec
         lengths = torch.empty(self.n_walkers, dtype=torch.int32, device=self.device)
         draw_lengths[self._grid](
             self._starts, lengths, self._key, *self._law, self._packed, self._ends, self.n_walkers,
-            request.n_walks, request.thresholds.size, request.stream, SHARED=request.coupling.length,
-            FRONT=request.head > 0, BLOCK=BLOCK,
+            spec.n_walks, spec.law.thresholds.size, spec.stream, SHARED=spec.sampler.coupling.length,
+            FRONT=spec.sampler.head > 0, BLOCK=BLOCK,
         )  # fmt: skip
         return lengths
 
@@ -111,14 +110,14 @@ class Walker:
         """Walk in one of the modes of the kernel."""
         from walkernel.torch._triton_walks import walk
 
-        request, table, nothing = self._request, self._request.table, factors
+        spec, table, nothing = self.spec, self.spec.table, factors
         n_columns = 1 if matrix is None else matrix.shape[1]
         outputs = [nothing if tensor is None else tensor for tensor in (nodes, loads, matrix, own)]
         walk[self._grid](
             self._starts, lengths, nothing if places is None else places, self._key, self._packed,
             self._indices, self._alias, *self._floats, factors, self._ends, *self._front, *outputs,
-            self.n_walkers, request.n_walks, request.stream, n_columns, MODE=mode,
-            FIRST=request.coupling.first, LATER=request.coupling.later, HEAD=request.head,
+            self.n_walkers, spec.n_walks, spec.stream, n_columns, MODE=mode,
+            FIRST=spec.sampler.coupling.first, LATER=spec.sampler.coupling.later, HEAD=spec.sampler.head,
             ALIAS=table.alias.size > 0, EDGE=table.edge.size > 0, INNER=table.inner.size > 0,
             PLAIN=table.is_plain, LAST_BY_DEGREE=table.last_by_degree,
             COLUMNS=1 << (n_columns - 1).bit_length(), BLOCK=BLOCK,
@@ -130,7 +129,7 @@ class Walker:
 
     def factors(self, f: NDArray[np.float64] | None = None) -> Tensor:
         """Return 1 / S(length), multiplied by f(length) if there is one."""
-        factors = 1 / self._request.survival
+        factors = 1 / self.spec.law.survival
         if f is not None:
             used = min(f.size, factors.size)
             factors[:used] *= f[:used]
@@ -141,7 +140,7 @@ class Walker:
         """Add Φ_f U to a matrix with a row for each start node, without making Φ."""
         from walkernel.torch._triton_walks import GATHER
 
-        weights = self.factors(f / self.chosen.n_walks)
+        weights = self.factors(f / self.spec.n_walks)
         self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
         if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
@@ -151,7 +150,7 @@ class Walker:
         """Add Φ_fᵀ V to a matrix with a row for each node, without making Φ."""
         from walkernel.torch._triton_walks import SCATTER
 
-        weights = self.factors(f / self.chosen.n_walks)
+        weights = self.factors(f / self.spec.n_walks)
         self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
         if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
@@ -160,7 +159,7 @@ class Walker:
     def head_entries(self, f: NDArray[np.float64]) -> tuple[Tensor, Tensor, Tensor]:
         """Return what exact heads leave, weighted by f: rows, columns and values."""
         head = self.head
-        rows = np.repeat(np.arange(self.chosen.ids.size), np.diff(head.indptr))
+        rows = np.repeat(np.arange(self.spec.ids.size), np.diff(head.indptr))
         values = head.loads * f[head.lengths]
         return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
 
@@ -176,18 +175,18 @@ class Walker:
         loads = torch.empty(total, dtype=self.dtype, device=self.device)
         self.walk(RECORD.value, lengths, self.factors(), places=places, nodes=nodes, loads=loads)
         hops = torch.arange(total, device=self.device) - torch.repeat_interleave(places, reserved)
-        if not self._request.table.is_plain:
+        if not self.spec.table.is_plain:
             made = hops <= torch.repeat_interleave(lengths, reserved)
             nodes, loads, hops = nodes[made], loads[made], hops[made]
-        hops = torch.where(hops > 0, hops + self._request.head, 0).int()
-        counts = (lengths.long() + 1).reshape(self.chosen.ids.size, -1).sum(1)
+        hops = torch.where(hops > 0, hops + self.spec.sampler.head, 0).int()
+        counts = (lengths.long() + 1).reshape(self.spec.ids.size, -1).sum(1)
         indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
         record = {"indptr": indptr, "nodes": nodes, "lengths": hops, "loads": loads}
-        return DeviceWalks(**vars(self.chosen), **record, head=self.head.copy())
+        return DeviceWalks(**self.spec.arguments(), **record, head=self.head.copy())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DeviceWalks(Sampling):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DeviceWalks(WalkSpec):
     """Sampled walks on a device: what ``walkernel.torch.sample_walks`` returns.
 
     Attributes
@@ -216,14 +215,12 @@ class DeviceWalks(Sampling):
         """Return them as walks of the core, in the memory of the CPU."""
         tensors = (self.indptr, self.nodes, self.lengths, self.loads.double())
         deposits = Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head])
-        settings = {name: getattr(self, name) for name in Sampling.__dataclass_fields__}
-        return Walks(**settings, deposits=deposits)
+        return Walks(**self.arguments(), deposits=deposits)
 
     @door
     def features(self, kernel_or_f: Modulation) -> Tensor:
         """Return the sparse features Φ_f as a CSR tensor, (start nodes, nodes), nodes in ascending order."""
-        n_lengths = self.sampler.longest + 1
-        f = modulation_values(self.graph, kernel_or_f, self.sampler, self.matrix, n_lengths, self.transpose)
+        f = modulation_values(self, kernel_or_f, self.longest + 1)
         weights = torch.tensor(f / self.n_walks, dtype=self.loads.dtype, device=self.loads.device)
         indptr, nodes, values = self.indptr, self.nodes, self.loads * weights[self.lengths.long()]
         if self.head.nodes.size:

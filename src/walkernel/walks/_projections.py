@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._heads import offsets
-from walkernel.walks._sampling import TASK_WALKS, Pool, Request, walk
+from walkernel.walks._sampling import TASK_WALKS, Pool, walk
+from walkernel.walks._spec import WalkSpec
 from walkernel.walks.compiling import compiled, subroutine
 
 CHUNKS = 16
@@ -170,9 +171,8 @@ class Projection:
         The column of each node, -1 for none; None if nodes are columns.
     """
 
-    request: Request
+    spec: WalkSpec
     factors: NDArray[np.float64]
-    starts: NDArray[np.int64]
     n_groups: int
     columns: NDArray[np.int32] | None
     n_columns: int
@@ -185,7 +185,7 @@ class Projection:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return (gathered, scattered), empty where there is no u or no v."""
         G = self.n_groups
-        gathered = np.empty((self.starts.size, u.shape[0], G) if u.size else (0, 0, 0))
+        gathered = np.empty((self.spec.ids.size, u.shape[0], G) if u.size else (0, 0, 0))
         scattered = np.zeros((v.shape[1], G, self.n_columns) if v.size else (0, 0, 0))
 
         def work(parts: list[slice]) -> NDArray[np.float64]:
@@ -203,7 +203,7 @@ class Projection:
 
         d = diag(sizes) · others, with entries of ``others`` within [−1, 1].
         """
-        result = np.empty(self.starts.size)
+        result = np.empty(self.spec.ids.size)
 
         def work(parts: list[slice]) -> NDArray[np.float64]:
             products = np.empty((self.n_groups, others.shape[1]), dtype=np.float32)
@@ -217,22 +217,20 @@ class Projection:
 
     def _walk(self, parts: list[slice]) -> Iterator[tuple[slice, tuple[NDArray[Any], ...]]]:
         """Walk task by task: (rows, (where the deposits of groups begin, nodes, values))."""
-        pool = Pool([self.request.table.indices.dtype, np.float64])
+        pool = Pool([self.spec.table.indices.dtype, np.float64])
         for part in parts:
-            _, front = self.request.heads(self.starts[part])
-            lengths, n, (nodes, values) = walk(
-                self.request, self.request.stream, self.factors, front, self.starts[part], pool
-            )
+            own = self.spec.at(self.spec.ids[part])
+            lengths, n, (nodes, values) = walk(own, self.factors, own.heads()[1], pool)
             if self.columns is not None:
                 number_columns(n, nodes, values, self.columns)
-            in_group = self.request.n_walks // self.n_groups
+            in_group = self.spec.n_walks // self.n_groups
             counts = lengths.reshape(-1, in_group).sum(axis=1, dtype=np.int64) + in_group
             yield part, (offsets(counts), nodes, values)
             pool.give_back([nodes, values])
 
     def _in_turn(self, work: Callable[[list[slice]], NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
         """Yield the results of all chunks in order; no more of them are held than twice the threads."""
-        step, n = max(1, TASK_WALKS // self.request.n_walks), self.starts.size
+        step, n = max(1, TASK_WALKS // self.spec.n_walks), self.spec.ids.size
         tasks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
         size = -(-len(tasks) // CHUNKS)
         chunks = [tasks[first : first + size] for first in range(0, len(tasks), size)]

@@ -6,13 +6,10 @@ and cut to the true one in place, so that the peak of memory is the result and a
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -22,9 +19,8 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, refuse
 from walkernel._random import key_words
 from walkernel.walks import _state
-from walkernel.walks._heads import Head, HeadRoom, follow_heads, join_heads, no_heads, offsets
-from walkernel.walks._samplers import Coupling, survival_of
-from walkernel.walks._tables import Hops, WalkTable
+from walkernel.walks._heads import Head, join_heads, no_heads, offsets
+from walkernel.walks._spec import WalkSpec
 
 BLOCK_WALKS = 2**11
 """Walkers that advance together; their state and deposits stay in the second cache level."""
@@ -66,59 +62,8 @@ class Rows(NamedTuple):
     n_steps: int
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
-    """All that decides the bits of a sample, and nothing else."""
-
-    table: WalkTable
-    thresholds: NDArray[np.uint64]
-    n_walks: int
-    seed: int
-    stream: int
-    coupling: Coupling
-    head: int
-    hops: Hops | None
-    """What heads follow; None without a head."""
-
-    @cached_property
-    def survival(self) -> NDArray[np.float64]:
-        """S(0) = 1, S(1), …: the probability of a deposit at length k."""
-        return survival_of(self.thresholds, self.head)
-
-    @cached_property
-    def guide(self) -> NDArray[np.int32]:
-        """For each value of a draw's first 8 bits, how many thresholds are above it for sure."""
-        largest = (np.arange(1, 257, dtype=object) << 56) - 1
-        ascending = self.thresholds[::-1]
-        found = np.searchsorted(ascending, largest.astype(np.uint64), side="right")
-        return (ascending.size - found).astype(np.int32)
-
-    @cached_property
-    def _moments(self) -> tuple[float, float]:
-        tail = self.survival[self.head + 1 :]
-        mean = float(tail.sum())
-        return mean, float(((2 * np.arange(1, tail.size + 1) - 1) * tail).sum()) - mean**2
-
-    def heads(self, starts: NDArray[np.int64]) -> tuple[Head, _state.Front]:
-        """Return the heads of start nodes, and where walks leave them."""
-        return follow_heads(self.hops, self.head, starts, self.table.indices.dtype, self._reserved)
-
-    @cached_property
-    def _reserved(self) -> HeadRoom:
-        return HeadRoom()
-
-    def expected_deposits(self, n_walks: int) -> int:
-        """Return a number of deposits that so many walks hardly exceed: mean + 10 standard deviations."""
-        mean, variance = self._moments
-        return math.ceil(n_walks * (1 + mean) + 10 * math.sqrt(n_walks * max(variance, 0.0)) + 16)
-
-
 def sample_deposits(
-    request: Request,
-    starts: NDArray[np.int64],
-    n_threads: int,
-    progress: Progress | None,
-    first_walks: NDArray[np.int64] | None = None,
+    spec: WalkSpec, n_threads: int, progress: Progress | None, first_walks: NDArray[np.int64] | None = None
 ) -> Deposits:
     """Walk from all start nodes and return the record of all deposits.
 
@@ -126,26 +71,25 @@ def sample_deposits(
     """
     from walkernel.walks._coalesce import count_hops
 
-    factors = 1.0 / request.survival
+    factors = 1.0 / spec.law.survival
 
     def work(part: slice, pool: Pool) -> list[Piece]:
-        own, numbers = starts[part], None if first_walks is None else first_walks[part]
-        head, front = request.heads(own)
-        lengths, n, (nodes, loads, hops) = walk(request, request.stream, factors, front, own, pool, numbers)
-        count_hops(request.head, lengths, hops)
-        counts = lengths.reshape(own.size, -1).sum(axis=1, dtype=np.int64) + request.n_walks
+        own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
+        head, front = own.heads()
+        lengths, n, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
+        count_hops(spec.sampler.head, lengths, hops)
+        counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
         return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
 
-    types = [request.table.indices.dtype, np.float64, np.int32]
-    (joiner,) = _gather(request, starts, n_threads, progress, work, types)
+    types = [spec.table.indices.dtype, np.float64, np.int32]
+    (joiner,) = _gather(spec, n_threads, progress, work, types)
     counts, _, (nodes, loads, hops) = joiner.result()
     return Deposits(offsets(counts), nodes, hops, loads, join_heads(joiner.heads))
 
 
 def sample_rows(
-    request: Request,
+    spec: WalkSpec,
     f: NDArray[np.float64],
-    starts: NDArray[np.int64],
     n_threads: int,
     progress: Progress | None,
     *,
@@ -162,7 +106,7 @@ def sample_rows(
     """
     from walkernel.walks._coalesce import coalesce, coalesce_heads, make_lookup
 
-    factors, in_row = 1.0 / request.survival, request.n_walks // n_groups
+    factors, in_row = 1.0 / spec.law.survival, spec.n_walks // n_groups
     used = min(f.size, factors.size)
     with np.errstate(over="ignore", invalid="ignore"):
         factors[:used] *= f[:used] / in_row
@@ -170,22 +114,22 @@ def sample_rows(
         remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
         refuse("features", "f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
     factors[used:] = 0.0
-    types = [request.table.indices.dtype, np.float64]
+    types = [spec.table.indices.dtype, np.float64]
     deposits = Pool(types)
 
-    group = request.coupling.group if with_norms else 0
+    group = spec.sampler.coupling.group if with_norms else 0
 
     def work(part: slice, pool: Pool) -> list[Piece]:
-        own = starts[part]
-        head, front = request.heads(own)
+        own = spec.at(spec.ids[part])
+        head, front = own.heads()
         edges, head = int(head.edges.sum()), head.repeated(n_groups) if n_groups > 1 else head
         known = (head.indptr, head.nodes, head.loads * in_row * factors[head.lengths])
         added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if apart else known
         pieces: list[Piece] = []
         for stream in streams:
-            lengths, n, room = walk(request, stream, factors, front, own, deposits)
+            lengths, n, room = walk(own.on_stream(stream), factors, front, deposits)
             steps = n - lengths.size + (0 if pieces else edges)
-            counts = np.empty(own.size * n_groups, dtype=np.int64)
+            counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
             sizes = lengths.reshape(-1, in_row).sum(axis=1) + in_row + np.diff(added[0])
@@ -194,12 +138,12 @@ def sample_rows(
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
         if apart:
-            rows, counts = pool.take(head.nodes.size), np.empty(own.size, dtype=np.int64)
+            rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
             n = coalesce_heads(*known, counts, *rows, make_lookup(int(np.diff(head.indptr).max())))
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
-    joiners = _gather(request, starts, n_threads, progress, work, types, len(streams) + apart)
+    joiners = _gather(spec, n_threads, progress, work, types, len(streams) + apart)
     return [joiner.rows() for joiner in joiners]
 
 
@@ -254,32 +198,28 @@ class Walked(NamedTuple):
 
 
 def walk(
-    request: Request,
-    stream: int,
+    spec: WalkSpec,
     factors: NDArray[np.float64],
     front: _state.Front,
-    starts: NDArray[np.int64],
     pool: Pool,
     first_walks: NDArray[np.int64] | None = None,
 ) -> Walked:
     """Walk one task; walks are numbered from 0, or from ``first_walks``."""
     from walkernel.walks import _loops
 
-    k0, k1 = key_words(request.seed)
+    starts, n_walks, law = spec.ids, spec.n_walks, spec.law
     numbers = np.zeros(starts.size, dtype=np.int64) if first_walks is None else first_walks
-    key = _state.Key(np.uint64(stream), k0, k1, numbers)
-    coupling = _state.Coupling(*request.coupling)
-    lengths = np.empty(starts.size * request.n_walks, dtype=np.int32)
-    block = max(1, BLOCK_WALKS // request.n_walks)
-    walkers, order = _state.make_walkers(block * request.n_walks, request.thresholds.size + 2)
-    task = (_state.read_only(starts), block)
-    law = (request.thresholds, request.guide, factors, front, walkers, order)
-    size = request.expected_deposits(lengths.size)
+    key = _state.Key(np.uint64(spec.stream), *key_words(spec.seed), numbers)
+    coupling = _state.Coupling(*spec.sampler.coupling)
+    lengths = np.empty(starts.size * n_walks, dtype=np.int32)
+    block = max(1, BLOCK_WALKS // n_walks)
+    walkers, order = _state.make_walkers(block * n_walks, law.thresholds.size + 2)
+    task = (_state.read_only(starts), block, n_walks, key, coupling, spec.table)
+    rest = (law.thresholds, law.guide, factors, front, walkers, order, lengths)
+    size = law.expected_deposits(lengths.size)
     while True:
         arrays = pool.take(size)
-        done, n = _loops.walk_task(
-            *task, request.n_walks, key, coupling, request.table, *law, lengths, *arrays[:2]
-        )
+        done, n = _loops.walk_task(*task, *rest, *arrays[:2])
         if done == starts.size:
             return Walked(lengths, n, arrays)
         size = 2 * arrays[0].size
@@ -348,8 +288,7 @@ def _copy(n: int, sources: list[NDArray[Any]], targets: list[NDArray[Any]], plac
 
 
 def _gather(
-    request: Request,
-    starts: NDArray[np.int64],
+    spec: WalkSpec,
     n_threads: int,
     progress: Progress | None,
     work: Callable[[slice, Pool], list[Piece]],
@@ -357,13 +296,14 @@ def _gather(
     n_results: int = 1,
 ) -> list[Joiner]:
     """Run the tasks and join their pieces, of which each has as many as there are results."""
-    walks = min(TASK_WALKS, max(BLOCK_WALKS, starts.size * request.n_walks // (4 * n_threads)))
-    size = max(1, walks // request.n_walks)
-    parts = [slice(i, min(i + size, starts.size)) for i in range(0, starts.size, size)]
-    capacity = request.expected_deposits(starts.size * request.n_walks) if len(parts) > 1 else 0
-    if request.head and len(parts) > 1:
-        probe = starts[:: max(1, starts.size // FEW_STARTS)]
-        capacity += int(1.2 * starts.size / probe.size * request.heads(probe)[0].nodes.size)
+    n = spec.ids.size
+    walks = min(TASK_WALKS, max(BLOCK_WALKS, n * spec.n_walks // (4 * n_threads)))
+    size = max(1, walks // spec.n_walks)
+    parts = [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    capacity = spec.law.expected_deposits(n * spec.n_walks) if len(parts) > 1 else 0
+    if spec.sampler.head and len(parts) > 1:
+        probe = spec.at(spec.ids[:: max(1, n // FEW_STARTS)])
+        capacity += int(1.2 * n / probe.ids.size * probe.heads()[0].nodes.size)
     pool = Pool(types)
     joiners = [Joiner(capacity, pool) for _ in range(n_results)]
 
@@ -373,7 +313,7 @@ def _gather(
 
     for number in _in_order(task, len(parts), n_threads):
         if progress is not None:
-            progress(parts[number].stop, starts.size)
+            progress(parts[number].stop, n)
     return joiners
 
 

@@ -8,14 +8,14 @@ they would hold ones only, count as ones. A start node whose head touched a chan
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._heads import Head, no_heads, offsets
-from walkernel.walks._sampling import Deposits, Progress, Request, concatenate, sample_deposits
+from walkernel.walks._sampling import Deposits, Progress, concatenate, sample_deposits
+from walkernel.walks._spec import WalkSpec
 from walkernel.walks._tables import DEGREE_BITS, WalkTable
 from walkernel.walks._weighing import over_threads
 
@@ -61,18 +61,16 @@ class Rewalked(NamedTuple):
         return self.deposits
 
 
-def walk_anew(
-    request: Request, ids: NDArray[np.int64], n_threads: int, progress: Progress | None
-) -> Rewalked:
+def walk_anew(spec: WalkSpec, n_threads: int, progress: Progress | None) -> Rewalked:
     """Walk all walks."""
-    total = ids.size * request.n_walks
-    report = _of_walks(progress, request.n_walks, 0, total)
-    return Rewalked(sample_deposits(request, ids, n_threads, report), total, [])
+    total = spec.ids.size * spec.n_walks
+    report = _of_walks(progress, spec.n_walks, 0, total)
+    return Rewalked(sample_deposits(spec, n_threads, report), total, [])
 
 
 def rewalk(
-    old: Request,
-    new: Request,
+    old: WalkSpec,
+    new: WalkSpec,
     record: Deposits,
     starts: Starts,
     n_threads: int,
@@ -86,22 +84,22 @@ def rewalk(
     ``in_place`` or the flags of its arrays forbid it.
     """
     if old.table.indices.dtype != new.table.indices.dtype:
-        return walk_anew(new, starts.ids, n_threads, progress)
+        return walk_anew(new, n_threads, progress)
     arrays = (*record[:4], *record.head)
     if not in_place or not all(array.flags.owndata and array.flags.writeable for array in arrays):
         record = Deposits._make([array.copy() for array in record])
     changed = changed_nodes(old, new, n_threads)
-    touched = _find_touched(record, starts, changed, bool(new.head), n_threads)
+    touched = _find_touched(record, starts, changed, bool(new.sampler.head), n_threads)
     total = touched.rows.size * new.n_walks + touched.single.size
     if total > MOST_REWALKED * starts.ids.size * new.n_walks:
-        return walk_anew(new, starts.ids, n_threads, progress)
+        return walk_anew(new, n_threads, progress)
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
     same_rows = np.array_equal(starts.origin, np.arange(record.indptr.size - 1))
     deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads)
     return Rewalked(deposits, total, edits)
 
 
-def changed_nodes(old: Request, new: Request, n_threads: int) -> NDArray[np.bool_]:
+def changed_nodes(old: WalkSpec, new: WalkSpec, n_threads: int) -> NDArray[np.bool_]:
     """Tell of each node whether walks or heads may go on differently from there; nodes of one graph may.
 
     What all nodes share needs no look: another scale or largest degree is in the factors or words of each.
@@ -212,19 +210,19 @@ def _unsigned(part: Deposits | Head) -> Entries:
 
 
 def _walk_touched(
-    request: Request, starts: Starts, touched: Touched, total: int, n_threads: int, progress: Progress | None
+    spec: WalkSpec, starts: Starts, touched: Touched, total: int, n_threads: int, progress: Progress | None
 ) -> Deposits:
     """Walk again what has to be: whole start nodes, then single walks."""
-    dtype = request.table.indices.dtype
+    dtype = spec.table.indices.dtype
     none = no_heads(0, dtype)
     parts = [Deposits(*none[:4], none)]
     if touched.rows.size:
-        report = _of_walks(progress, request.n_walks, 0, total)
-        parts.append(sample_deposits(request, starts.ids[touched.rows], n_threads, report))
+        report = _of_walks(progress, spec.n_walks, 0, total)
+        parts.append(sample_deposits(spec.at(starts.ids[touched.rows]), n_threads, report))
     if touched.single.size:
         report = _of_walks(progress, 1, total - touched.single.size, total)
-        ids = starts.ids[touched.single]
-        parts.append(sample_deposits(replace(request, n_walks=1), ids, n_threads, report, touched.numbers))
+        alone = spec.at(starts.ids[touched.single]).first_walks(1)
+        parts.append(sample_deposits(alone, n_threads, report, touched.numbers))
     return concatenate(parts)
 
 

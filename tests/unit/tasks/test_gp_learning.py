@@ -9,11 +9,10 @@ import pytest
 import walkernel as wk
 from kriging import Kriging
 from walkernel.datasets import grid
-from walkernel.tasks import WALK_CACHE, _learning
+from walkernel.tasks import WALK_CACHE, _learning, _walk_cache
 from walkernel.tasks._learning import features_of, some_positions, window_ends
 from walkernel.tasks._likelihood import Hyperparameters, likelihood_at
 from walkernel.tasks._prior import MOST_FREE, free_modulation
-from walkernel.tasks._walk_cache import WalkKind
 
 GRID = grid(12, 12).graph
 N = GRID.n_nodes
@@ -60,7 +59,7 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     theta = theta_of(model)
     observed = model._posterior.observed.scaled(1 / model._unit)
     value, gradient = likelihood_at(
-        theta, model._parameters, features_of(model._kind, observed.ids), [observed]
+        theta, model._parameters, features_of(model._spec, observed.ids), [observed]
     )  # fmt: skip
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
     assert value == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)
@@ -266,13 +265,13 @@ def test_a_few_nodes_choose_the_start(monkeypatch):
 
 @pytest.mark.parametrize("sigma", [4.0, 0.5])
 def test_walks_are_drawn_once_per_sample(monkeypatch, sigma):
-    calls, walk = [], WalkKind.walk
+    calls, record = [], _walk_cache.record_walks
 
-    def counted(self, ids):
-        calls.append((self.sampler, tuple(ids)))
-        return walk(self, ids)
+    def counted(spec):
+        calls.append((spec.sampler, tuple(spec.ids)))
+        return record(spec)
 
-    monkeypatch.setattr(WalkKind, "walk", counted)
+    monkeypatch.setattr(_walk_cache, "record_walks", counted)
     WALK_CACHE.clear()
     model = fitted(wk.Diffusion(sigma))
     samplers = {id(sampler) for sampler, _ in calls}

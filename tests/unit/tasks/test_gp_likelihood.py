@@ -12,7 +12,7 @@ from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
 from walkernel.tasks._observations import Observations
 from walkernel.tasks._prior import free_modulation
-from walkernel.tasks._walk_cache import WalkKind
+from walkernel.walks import NO_NODES, WalkSpec
 
 RNG = np.random.default_rng(8)
 IDS = np.arange(0, 30, 2)
@@ -50,7 +50,7 @@ DATA = {
 
 def walks(kernel):
     sampler = wk.IndependentWalks(0.2)
-    return features_of(WalkKind(graphs.unweighted(), 32, sampler, 3, 0, kernel.matrix, False), IDS)
+    return features_of(WalkSpec(graphs.unweighted(), NO_NODES, 32, sampler, 3, matrix=kernel.matrix), IDS)
 
 
 def density(hyper, features, one):

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,26 +10,25 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.tasks import WalkCache, _walk_cache
-from walkernel.tasks._walk_cache import WalkKind
+from walkernel.walks import NO_NODES, WalkSpec
 
 KERNELS = [wk.Diffusion(s) for s in (0.5, 1.0, 2.0)] + [wk.Matern(), wk.RegularizedLaplacian(2, 0.5)]
 
 
-def kind(graph, **changes):
-    plain = WalkKind(graph, 16, wk.IndependentWalks(0.1), 7, 0, "normalized", False)
-    return plain._replace(**changes)
+def spec(graph, **changes):
+    return replace(WalkSpec(graph, NO_NODES, 16, wk.IndependentWalks(0.1), seed=7), **changes)
 
 
 @pytest.fixture
 def walked(monkeypatch):
     """The nodes that were walked from, call by call."""
-    calls = []
+    calls, record = [], _walk_cache.record_walks
 
-    def counted(*arguments, **options):
-        calls.append(np.asarray(options["nodes"]).tolist())
-        return wk.sample_walks(*arguments, **options)
+    def counted(spec):
+        calls.append(spec.ids.tolist())
+        return record(spec)
 
-    monkeypatch.setattr(_walk_cache, "sample_walks", counted)
+    monkeypatch.setattr(_walk_cache, "record_walks", counted)
     return calls
 
 
@@ -41,7 +41,7 @@ def test_features_are_those_of_fresh_walks(make):
     graph, cache = make(), WalkCache(2**30)
     for ids in ([3, 1, 2], [9, 3, 3, 0], list(range(graph.n_nodes))):
         for kernel in KERNELS:
-            rows = cache.features(kind(graph), kernel, np.array(ids))
+            rows = cache.features(spec(graph), kernel, np.array(ids))
             fresh = wk.sample_walks(graph, 16, seed=7).features(kernel)[ids]
             assert same(rows, fresh)
 
@@ -51,7 +51,7 @@ def test_each_node_is_walked_from_once(walked):
     rng = np.random.default_rng(0)
     for kernel in KERNELS:
         for _ in range(5):
-            cache.features(kind(graph), kernel, rng.permutation(34)[:20])
+            cache.features(spec(graph), kernel, rng.permutation(34)[:20])
     nodes = sorted(node for call in walked for node in call)
     assert nodes == sorted(set(nodes)) == list(range(34))
 
@@ -59,16 +59,16 @@ def test_each_node_is_walked_from_once(walked):
 def test_another_kind_of_walk_is_another_sample(walked):
     graph, cache = graphs.weighted(), WalkCache(2**30)
     kinds = [
-        kind(graph),
-        kind(graph, n_walks=8),
-        kind(graph, seed=8),
-        kind(graph, stream=1),
-        kind(graph, sampler=wk.IndependentWalks(0.2)),
-        kind(graph, sampler=wk.IndependentWalks(0.1, "uniform")),
-        kind(graph, matrix="combinatorial"),
-        kind(graphs.karate()),
-        kind(graphs.directed()),
-        kind(graphs.directed(), transpose=True),
+        spec(graph),
+        spec(graph, n_walks=8),
+        spec(graph, seed=8),
+        spec(graph, stream=1),
+        spec(graph, sampler=wk.IndependentWalks(0.2)),
+        spec(graph, sampler=wk.IndependentWalks(0.1, "uniform")),
+        spec(graph, matrix="combinatorial"),
+        spec(graphs.karate()),
+        spec(graphs.directed()),
+        spec(graphs.directed(), transpose=True),
     ]
     for each in kinds:
         cache.features(each, wk.Diffusion(matrix=each.matrix), np.arange(5))
@@ -80,25 +80,25 @@ def test_another_kind_of_walk_is_another_sample(walked):
 
 def test_an_equal_graph_from_another_process_shares_the_walks(walked):
     graph, cache = graphs.karate(), WalkCache(2**30)
-    cache.features(kind(graph), KERNELS[0], np.arange(34))
-    cache.features(kind(pickle.loads(pickle.dumps(graph))), KERNELS[1], np.arange(34))
+    cache.features(spec(graph), KERNELS[0], np.arange(34))
+    cache.features(spec(pickle.loads(pickle.dumps(graph))), KERNELS[1], np.arange(34))
     assert len(walked) == 1
 
 
 def test_memory_is_bounded_and_the_oldest_goes_first(walked):
     graph = graphs.karate()
     one = WalkCache(2**30)
-    one.features(kind(graph), KERNELS[0], np.arange(34))
+    one.features(spec(graph), KERNELS[0], np.arange(34))
     cache = WalkCache(int(2.5 * one.n_bytes))
     for seed in (1, 2, 3, 1):
-        cache.features(kind(graph, seed=seed), KERNELS[0], np.arange(34))
+        cache.features(spec(graph, seed=seed), KERNELS[0], np.arange(34))
         assert cache.n_bytes <= cache.limit
     assert len(walked) == 5
 
 
 def test_samples_that_do_not_fit_are_drawn_and_forgotten(walked):
     graph, cache = graphs.karate(), WalkCache(0)
-    rows = cache.features(kind(graph), KERNELS[0], np.array([5, 5, 2]))
+    rows = cache.features(spec(graph), KERNELS[0], np.array([5, 5, 2]))
     assert same(rows, wk.sample_walks(graph, 16, seed=7, nodes=[5, 2]).features(KERNELS[0])[[0, 0, 1]])
     assert cache.n_bytes == 0
     assert not walked
@@ -108,20 +108,20 @@ def test_one_node_at_a_time_keeps_few_parts():
     """Parts are joined like the digits of a counter, so that many small requests cost n log n."""
     graph, cache = graphs.binary_tree(), WalkCache(2**30)
     for node in range(graph.n_nodes):
-        cache.features(kind(graph), KERNELS[0], np.array([node]))
+        cache.features(spec(graph), KERNELS[0], np.array([node]))
     (entry,) = cache._entries.values()
     assert len(entry.parts) <= 8
-    whole = cache.features(kind(graph), KERNELS[1], np.arange(graph.n_nodes))
+    whole = cache.features(spec(graph), KERNELS[1], np.arange(graph.n_nodes))
     assert same(whole, wk.sample_walks(graph, 16, seed=7).features(KERNELS[1]))
 
 
 def test_results_are_copies_and_threads_may_share():
     graph, cache = graphs.karate(), WalkCache(2**30)
-    first = cache.features(kind(graph), KERNELS[0], np.arange(34))
+    first = cache.features(spec(graph), KERNELS[0], np.arange(34))
     kept = first.copy()
     first.data[:] = 0
     with ThreadPoolExecutor(4) as pool:
-        again = list(pool.map(lambda k: cache.features(kind(graph), k, np.arange(34)), KERNELS * 4))
+        again = list(pool.map(lambda k: cache.features(spec(graph), k, np.arange(34)), KERNELS * 4))
     assert same(again[0], kept)
     for kernel, rows in zip(KERNELS * 4, again, strict=True):
         assert same(rows, wk.sample_walks(graph, 16, seed=7).features(kernel))
