@@ -189,7 +189,7 @@ def test_heads_with_the_wrong_factor_are_noticed(monkeypatch):
         head, front = follow(*arguments)
         return head, front._replace(loads=front.loads * 1.05)
 
-    monkeypatch.setattr("walkernel.walks._sampling.follow_heads", sabotaged)
+    monkeypatch.setattr("walkernel.walks._spec.follow_heads", sabotaged)
     graph = graphs.karate()
     sampler = wk.CoupledWalks(wk.matched_law(graph, HEAT)[1:], head=1)
     estimates = np.array(
