@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from walkernel._door import warn
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import Sampler, step_law
+from walkernel.weights import Pair
 
 RARE = 1e-6
 SHORT_SERIES = 2**14
@@ -143,29 +143,39 @@ def largest_norm(graph: Graph, kernel: Kernel) -> float:
 
 
 class Modulated(NamedTuple):
-    """The sequence f that a pair weights the walks of a kernel with, on a graph, in the directions walked."""
+    """Weights of walks on a graph: what is known of f where loads grow like ρ(Q₀)^(l/2)."""
 
     graph: Graph
-    kernel: Kernel
-    pair: str
+    weights: Pair
     directions: tuple[bool, ...]
-    stitches: int = 1
+    """For each side that walks, whether it goes against the edges of a directed graph."""
+
+    @classmethod
+    def of(cls, graph: Graph, weights: Pair) -> Modulated:
+        """Return those of both sides."""
+        return cls(graph, weights, weights.directions)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is estimated."""
+        return self.weights.kernel
 
     @property
     def name(self) -> str:
         """What a warning calls it."""
-        stitched = f", stitched from {self.stitches} factors," if self.stitches > 1 else ""
-        return f"The {self.pair} pair of {self.kernel}{stitched}"
+        stitches = self.weights.stitches
+        stitched = f", stitched from {stitches} factors," if stitches > 1 else ""
+        return f"The {self.weights.pair} pair of {self.kernel}{stitched}"
 
     @property
     def root(self) -> str:
         """What Σ f_l zˡ is to a symmetric pair."""
-        return "√K" if self.stitches == 1 else f"K^(1/{2 * self.stitches})"
+        return "√K" if self.weights.stitches == 1 else f"K^(1/{2 * self.weights.stitches})"
 
     @property
     def radius(self) -> float:
         """Radius of convergence of Σ f_l zˡ."""
-        return self.kernel.radius if self.pair == "lazy" else self.kernel.power_radius(0.5 / self.stitches)
+        return self.weights.radius
 
     def growth(self, transition: str) -> float:
         """Return an upper bound on ρ(Q₀)."""
@@ -193,10 +203,9 @@ class Modulated(NamedTuple):
         return self.beyond() <= UNSERVED
 
     def _series(self, transition: str, rest: float) -> Series:
-        exponent = 1.0 if self.pair == "lazy" else 0.5 / self.stitches
         root = math.sqrt(self.growth(transition))  # 0 where there is no edge, or where squares underflow
         radius = root or spectral_radius(self.graph, self.kernel.matrix) or 1.0
-        return find_series(self.kernel, exponent, radius, rest)
+        return find_series(self.kernel, self.weights.exponent, radius, rest)
 
 
 class Series(NamedTuple):
@@ -254,18 +263,6 @@ def _missing(kernel: Kernel, exponent: float, terms: NDArray[np.float64]) -> flo
         wanted = np.abs(kernel.spectrum(np.exp(1j * ANGLES))) ** exponent
         found = [abs(np.exp(1j * angle * np.arange(terms.size)) @ terms) for angle in ANGLES]
         return float(np.abs(wanted - found).max())
-
-
-@dataclass(frozen=True)
-class Root:
-    """The sequence f = α^{*1/(2l)} that a factor of l stitched ones weights its walks with."""
-
-    kernel: Kernel
-    stitches: int = 1
-
-    def modulated(self, graph: Graph, directions: tuple[bool, ...]) -> Modulated:
-        """Return it as that of walks on a graph."""
-        return Modulated(graph, self.kernel, "symmetric", directions, self.stitches)
 
 
 def warn_of_infinite_variance(modulated: Modulated, sampler: Sampler) -> None:

@@ -21,12 +21,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, distinct, instance, real_array, refuse, thread_count, whole_number
+from walkernel._checks import Described, distinct, instance, refuse, thread_count, whole_number
 from walkernel._door import door
 from walkernel._files import atomic_write
-from walkernel.convergence import Root, check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
 from walkernel.updating import bring_over
 from walkernel.walks import (
     Deposits,
@@ -40,19 +39,10 @@ from walkernel.walks import (
     sampler_from,
     sort_terms,
 )
+from walkernel.weights import KernelOrF, Lazy, Symmetric, as_weights
 
 FORMAT = "walkernel walks 3"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """The sequence f = α of a kernel's lazy pair, in place of its modulation function."""
-
-    kernel: Kernel
-
-
-Modulation = Kernel | Coefficients | Root | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +89,7 @@ class Walks(WalkSpec):
 
     @door
     def features(
-        self, kernel_or_f: Modulation, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
+        self, kernel_or_f: KernelOrF, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
     ) -> scipy.sparse.csr_array:
         """Return the sparse features Φ_f of all start nodes, or of some.
 
@@ -154,7 +144,7 @@ class Walks(WalkSpec):
         """Where each deposit goes, found when features are first asked for."""
         return sort_terms(self.deposits, self.n_walks, thread_count("features", None))
 
-    def modulation(self, kernel_or_f: Modulation) -> NDArray[np.float64]:
+    def modulation(self, kernel_or_f: KernelOrF) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
         return modulation_values(self, kernel_or_f, self._longest + 1)
 
@@ -308,32 +298,17 @@ def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
     return matrix
 
 
-def modulation_values(spec: WalkSpec, kernel_or_f: Modulation, length: int) -> NDArray[np.float64]:
+def modulation_values(spec: WalkSpec, kernel_or_f: KernelOrF, length: int) -> NDArray[np.float64]:
     """Return f(0) … f(length − 1) of a kernel (checked against the walks), an array or a callable.
 
     They are given for the loads of the walk table, which are those of M / scale: f(k) · scaleᵏ.
     """
-    scale = spec.scale
-    root = Root(kernel_or_f) if isinstance(kernel_or_f, Kernel) else kernel_or_f
-    if isinstance(root, Root):
-        check_matrix("features", root.kernel, spec.matrix)
-        check_convergence(spec.graph, root.kernel)
-        f = scaled_sequence(root.kernel, scale).modulation(length, stitches=root.stitches)
-        warn_of_infinite_variance(root.modulated(spec.graph, (spec.transpose,)), spec.sampler)
-        return f
-    if isinstance(kernel_or_f, Coefficients):
-        check_matrix("features", kernel_or_f.kernel, spec.matrix)
-        return scaled_sequence(kernel_or_f.kernel, scale).coefficients(length)
-    values = kernel_or_f(np.arange(length)) if callable(kernel_or_f) else kernel_or_f
-    f = real_array("features", "f", values, ndim=1)
-    if callable(kernel_or_f) and f.size != length:
-        refuse("features", "f", f"one value for each of {length} lengths", f)
-    result = np.zeros(length)
-    result[: min(length, f.size)] = f[:length]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(result == 0, 0.0, result * scale ** np.arange(length))
-
-
-def scaled_sequence(kernel: Kernel, scale: float) -> Kernel:
-    """Return the kernel as a function of M / scale."""
-    return kernel if scale == 1.0 else kernel.scaled(scale)
+    weights = as_weights(kernel_or_f)
+    if isinstance(weights, Symmetric | Lazy):
+        check_matrix("features", weights.kernel, spec.matrix)
+    if isinstance(weights, Symmetric):
+        check_convergence(spec.graph, weights.kernel)
+    f = weights.values(length, spec.scale)
+    if isinstance(weights, Symmetric):
+        warn_of_infinite_variance(Modulated(spec.graph, weights, (spec.transpose,)), spec.sampler)
+    return f

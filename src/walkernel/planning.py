@@ -26,6 +26,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.polynomials import find_polynomial
 from walkernel.walks import IndependentWalks, Sampler
+from walkernel.weights import Lazy, Pair, Symmetric
 
 WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
 """Diffusion times t whose matched laws are on the ladder."""
@@ -55,9 +56,6 @@ POLYNOMIAL_TOLERANCE = 1e-6
 """Error for which the products of a polynomial are counted, where it is named instead of walks."""
 MOST_EXACT = 5000
 """Nodes of graphs that exact_kernel is named for."""
-
-DIRECTIONS = {"symmetric": (False, True), "lazy": (False,)}
-"""Whether the sides of a pair walk with the edges or, in a directed graph, against them."""
 
 
 @door
@@ -135,13 +133,14 @@ def _widest(graph: Graph, kernel: Kernel, stitches: int) -> Modulated:
 
     Only the symmetric pair can be stitched.
     """
-    symmetric = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"], stitches)
+    weights = Symmetric(kernel, stitches)
+    symmetric = Modulated.of(graph, weights)
     if stitches > 1:
-        kernel.modulation(1)
+        weights.check()
         return symmetric
     if kernel.has_root() and symmetric.largest_p_halt() > 0:
         return symmetric
-    return Modulated(graph, kernel, "lazy", DIRECTIONS["lazy"])
+    return Modulated.of(graph, Lazy(kernel))
 
 
 def suited_sampler(sequences: list[Modulated], n_walks: int) -> Sampler:
@@ -219,7 +218,7 @@ def _widest_served(graph: Graph, family: Kernel) -> float:
 def _is_served(graph: Graph, kernel: Kernel) -> bool:
     """Tell whether the series converges on the graph, and f ends within walks that a search can afford."""
     margin = CONVERGENCE if kernel.matrix == "adjacency" else 1.0
-    modulated = Modulated(graph, kernel, "symmetric", DIRECTIONS["symmetric"])
+    modulated = Modulated.of(graph, Symmetric(kernel))
     if modulated.radius <= margin * spectral_radius(graph, kernel.matrix):
         return False
     if not modulated.is_served:
@@ -231,48 +230,43 @@ def _is_served(graph: Graph, kernel: Kernel) -> bool:
 
 def choose_pair(
     graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, stitches: int = 1
-) -> tuple[str, str]:
-    """Return the pair and, where "auto" could not take the symmetric one, the reason."""
+) -> tuple[Pair, str]:
+    """Return the pair of a name and, where "auto" could not take the symmetric one, the reason."""
+    both, one = Symmetric(kernel, stitches), Lazy(kernel)
+    if pair == "lazy":
+        return one, ""
     if pair == "symmetric":
-        kernel.modulation(1)
-    if pair != "auto":
-        return pair, ""
+        both.check()
+        return both, ""
     if not kernel.has_root():
-        return "lazy", f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
+        return one, f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
     needed = (
         SMALLEST_USEFUL_P_HALT if sampler is None else -np.inf if sampler.ratio == 0 else 1 - sampler.ratio
     )
     transition = "weights" if sampler is None else sampler.transition
-    symmetric, lazy = (Modulated(graph, kernel, p, DIRECTIONS[p], stitches) for p in ("symmetric", "lazy"))
+    symmetric, lazy = Modulated.of(graph, both), Modulated.of(graph, one)
     if symmetric.largest_p_halt(transition) > needed and not divergence(symmetric):
-        return "symmetric", ""
+        return both, ""
     radius = symmetric.radius
     converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
     if converges and lazy.largest_p_halt(transition) <= needed:
-        return "symmetric", ""
+        return both, ""
     where = f"{symmetric.root} is singular at distance {radius:.3g} from 0"
-    return "lazy", f"the symmetric pair has infinite variance: {where}"
+    return one, f"the symmetric pair has infinite variance: {where}"
 
 
 def checked_sampler(
-    graph: Graph,
-    kernel: Kernel,
-    pair: str,
-    sampler: Sampler | None,
-    n_walks: int | None = None,
-    stitches: int = 1,
-    n_sets: int = 1,
+    graph: Graph, weights: Pair, sampler: Sampler | None, n_walks: int | None = None, n_sets: int = 1
 ) -> Sampler:
     """Return the sampler to use, and warn if it has no finite variance with the pair, or none to be seen.
 
     Walks that are drawn in several sets follow the head of a node once for each.
     """
-    modulated = Modulated(graph, kernel, pair, DIRECTIONS[pair], stitches)
+    modulated = Modulated.of(graph, weights)
     if message := divergence(modulated):
         warn(message, InfiniteVarianceWarning)
         return sampler or LAST_RESORT
-    if pair == "symmetric":
-        kernel.modulation(1)
+    weights.check()
     if sampler is None:
         check_served(modulated)
         sampler = suited_sampler([modulated], -(-(n_walks or 1) // n_sets))
@@ -306,7 +300,7 @@ def divergence(modulated: Modulated) -> str:
     """Say why the modulation function of a symmetric pair does not converge on a graph; "" if it does."""
     graph, kernel, radius = modulated.graph, modulated.kernel, modulated.radius
     if (
-        modulated.pair == "symmetric"
+        modulated.weights.other is not None
         and kernel.has_root()
         and radius <= spectral_radius(graph, kernel.matrix, below=radius)
     ):

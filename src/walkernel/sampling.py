@@ -22,10 +22,11 @@ from walkernel._checks import (
 )
 from walkernel._door import door
 from walkernel._random import check_seed, check_stream
-from walkernel.features import Modulation, Walks, modulation_values, to_csr
+from walkernel.features import Walks, modulation_values, to_csr
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec, sample_deposits, sample_rows
+from walkernel.weights import KernelOrF
 
 MOST_WALKS = 2**32 - 2
 
@@ -117,7 +118,7 @@ def record_walks(
 @door
 def sample_features(
     graph: Graph,
-    kernel_or_f: Modulation,
+    kernel_or_f: KernelOrF,
     n_walks: int,
     *,
     sampler: Sampler | None = None,
@@ -162,7 +163,7 @@ def sample_features(
 def features_job(
     owner: str,
     graph: Graph,
-    kernel_or_f: Modulation,
+    kernel_or_f: KernelOrF,
     n_walks: int,
     sampler: Sampler | None,
     seed: int,
@@ -178,7 +179,7 @@ def features_job(
     return job_for(spec, kernel_or_f)
 
 
-def job_for(spec: WalkSpec, kernel_or_f: Modulation) -> WalkJob:
+def job_for(spec: WalkSpec, kernel_or_f: KernelOrF) -> WalkJob:
     """Return the job that makes the features of some walks for one f."""
     return WalkJob(spec, modulation_values(spec, kernel_or_f, spec.longest + 1), (spec.stream,))
 

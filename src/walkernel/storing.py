@@ -32,11 +32,11 @@ from walkernel._feature_files import (
     write_rows,
 )
 from walkernel._files import file_path, unfinished_in
-from walkernel.features import Modulation
 from walkernel.graph import Graph
 from walkernel.products import FeatureBlocks
 from walkernel.sampling import FeatureRows, WalkJob, features_job, walk_job
 from walkernel.walks import Sampler
+from walkernel.weights import KernelOrF
 
 BLOCK_BYTES = 2**26
 """Size of a block if none is given, about."""
@@ -57,7 +57,7 @@ Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[Fe
 def store_features(
     directory: str | os.PathLike[str],
     graph: Graph,
-    kernel_or_f: Modulation,
+    kernel_or_f: KernelOrF,
     n_walks: int,
     *,
     sampler: Sampler | None = None,

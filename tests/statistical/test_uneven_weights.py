@@ -61,7 +61,7 @@ def test_law_has_the_moments_of_walks(kind, matrix, head):
     exact = kernel.modulation(head + 1)
     M = graph.to_scipy(matrix).toarray()
     start = sum(f * np.linalg.matrix_power(M, k)[node] for k, f in enumerate(exact)) @ v[:, 0]
-    added = sampled.in_groups(walks).features(K.origin.sequence) @ v[:, 0] - start
+    added = sampled.in_groups(walks).features(K.origin.weights) @ v[:, 0] - start
     law = WalkLaw.of(K.origin, 0)
     moments = law.spread(v, law.fronts(np.array([node])))
     powers = [(added - added.mean()) ** 2, np.abs(added), added**2, np.abs(added) ** 3]

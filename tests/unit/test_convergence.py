@@ -17,6 +17,7 @@ from walkernel.convergence import (
     spectral_bound,
     spectral_radius,
 )
+from walkernel.weights import Lazy, Symmetric
 
 
 @pytest.mark.parametrize("kind", graphs.KINDS)
@@ -60,7 +61,8 @@ def test_second_moments_by_hand(matrix, transition):
 
 
 def modulated(kernel, pair="symmetric", graph=None):
-    return Modulated(graph or graphs.karate(), kernel, pair, (False,))
+    weights = Symmetric(kernel) if pair == "symmetric" else Lazy(kernel)
+    return Modulated(graph or graphs.karate(), weights, (False,))
 
 
 def test_variance_limits_of_the_paper():

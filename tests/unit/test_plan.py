@@ -36,7 +36,7 @@ def origin(K):
 )  # fmt: skip
 def test_factors(options, stitches):
     found = plan(graphs.karate(), **options)
-    assert found.stitches == stitches
+    assert found.weights.stitches == stitches
     assert found.n_walks >= 3
     assert found.n_walks == options.get("n_walks", found.n_walks)
 

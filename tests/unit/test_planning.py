@@ -8,7 +8,8 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.convergence import Modulated, matched_survival
-from walkernel.planning import DIRECTIONS, _cost, _ladder
+from walkernel.planning import _cost, _ladder
+from walkernel.weights import Symmetric
 
 
 def chosen(*kernels, **options):
@@ -45,7 +46,7 @@ def test_kernels_of_about_the_same_width_share_their_walks():
 )
 def test_a_law_on_the_ladder_is_nearly_a_matched_one(kernel):
     """Variance times steps: at most 1.4 times that of the matched law."""
-    sizes = Modulated(graphs.karate(), kernel, "symmetric", DIRECTIONS["symmetric"]).sizes("weights")
+    sizes = Modulated.of(graphs.karate(), Symmetric(kernel)).sizes("weights")
     best = min(_cost(sizes, law) for law in _ladder())
     assert best < 1.4 * _cost(sizes, matched_survival(sizes))
 

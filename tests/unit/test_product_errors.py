@@ -5,10 +5,10 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features import Coefficients
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._neighbors import belonging
 from walkernel.operators._products import FEW_GROUPS
+from walkernel.weights import Lazy
 
 KERNEL = wk.Diffusion(1.5)
 CASES = [
@@ -27,7 +27,7 @@ def group_features(graph, ids, stream=0, transpose=False, sequence=KERNEL):
 def both_sides(graph, ids, ensembles):
     """Features of groups, (16, n, n_nodes), of the left- and the right-hand side."""
     if ensembles == "lazy":
-        left = group_features(graph, ids, sequence=Coefficients(KERNEL))
+        left = group_features(graph, ids, sequence=Lazy(KERNEL))
         return left, np.broadcast_to(np.eye(graph.n_nodes)[ids], left.shape)
     left = group_features(graph, ids)
     return left, left if ensembles != "independent" else group_features(graph, ids, 1, graph.directed)

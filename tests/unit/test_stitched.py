@@ -5,8 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.convergence import Root
 from walkernel.operators import _stitched
+from walkernel.weights import Symmetric
 
 KERNEL = wk.Diffusion(1.5)
 PAPER = wk.IndependentWalks(0.1)
@@ -73,7 +73,7 @@ def test_shared_factors_are_positive_semidefinite(stitches):
     K = stitched(graph, stitches, 8, ensembles="shared").to_dense()
     F = product(
         [
-            wk.sample_features(graph, Root(KERNEL, stitches), 8, seed=5, stream=2 * i).toarray()
+            wk.sample_features(graph, Symmetric(KERNEL, stitches), 8, seed=5, stream=2 * i).toarray()
             for i in range(stitches)
         ]
     )
@@ -90,12 +90,15 @@ def test_repr_tells():
 def test_walks_are_weighted_with_the_root():
     graph = graphs.weighted()
     walks = wk.sample_walks(graph, 16, seed=2)
-    by_name, by_hand = walks.features(Root(KERNEL, 3)), walks.features(KERNEL.modulation(500, stitches=3))
+    by_name, by_hand = (
+        walks.features(Symmetric(KERNEL, 3)),
+        walks.features(KERNEL.modulation(500, stitches=3)),
+    )
     assert np.allclose(by_name.toarray(), by_hand.toarray())
     adjacency = wk.Diffusion(0.5, matrix="adjacency")
     K = wk.estimate_kernel(graph, adjacency, 16, seed=2, stitches=2, ensembles="shared")
     root = wk.sample_walks(graph, 16, seed=2, matrix="adjacency", sampler=K.factors[0].origin.spec.sampler)
-    assert np.allclose(root.features(Root(adjacency, 2)).toarray(), K.factors[0].left.tocsr().toarray())
+    assert np.allclose(root.features(Symmetric(adjacency, 2)).toarray(), K.factors[0].left.tocsr().toarray())
 
 
 def test_budget_is_split_between_factors_and_sides():
@@ -279,7 +282,7 @@ def test_heads_that_are_kept_once_change_nothing(kind, ensembles):
     for i, factor in enumerate(K.factors):
         sides = [
             wk.sample_features(
-                graph, Root(KERNEL, 3), 32, sampler=sampler, seed=5, stream=2 * i + side,
+                graph, Symmetric(KERNEL, 3), 32, sampler=sampler, seed=5, stream=2 * i + side,
                 transpose=bool(side) and graph.directed,
             )
             for side in range(2)

@@ -13,6 +13,7 @@ from commands import call
 from walkernel.convergence import Modulated, find_series, lack_of_variance
 from walkernel.operators._unseen import WalkLaw
 from walkernel.polynomials import MAX_ROUNDING, find_polynomial
+from walkernel.weights import Lazy, Symmetric
 
 TOO_WIDE = [wk.Diffusion(1e4), wk.RegularizedLaplacian(1, 1e3), wk.Matern(1.5, 1e4), wk.InverseCosine(1e4)]
 
@@ -23,7 +24,8 @@ def small():
 
 
 def modulated(graph, kernel, pair="symmetric"):
-    return Modulated(graph, kernel, pair, (False, True))
+    weights = Symmetric(kernel) if pair == "symmetric" else Lazy(kernel)
+    return Modulated(graph, weights, (False, True))
 
 
 @pytest.mark.parametrize("kernel", [wk.Diffusion(300.0), wk.RegularizedLaplacian(1, 200.0)])

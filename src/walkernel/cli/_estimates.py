@@ -64,13 +64,14 @@ def features(
     Example: walkernel features karate --out features --block-size 10
     """
     from walkernel.planning import checked_sampler
+    from walkernel.weights import Symmetric
 
     if block_size is not None and scheduler is None and out.suffix:
         raise typer.BadParameter("Blocks are for folders and clusters only.", param_hint="--block-size")
     wanted = read_kernel(kernel, matrix)
     network = read_graph(graph, directed, relabel)
     asked = chosen_nodes(network, node, nodes)
-    sampler = checked_sampler(network, wanted, "symmetric", None, walks)
+    sampler = checked_sampler(network, Symmetric(wanted), None, walks)
     with connected(scheduler) as client, progress("walks") as report:
         options: dict[str, Any] = {"sampler": sampler, "seed": seed, "nodes": asked, "progress": report}
         options |= {} if client is None else {"client": client}

@@ -11,17 +11,17 @@ from walkernel._checks import progress_callback
 from walkernel._door import door
 from walkernel.distributed._features import ClusterFeatures, brought_here, sample_job
 from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
-from walkernel.features import Modulation
 from walkernel.graph import Graph
 from walkernel.sampling import features_job
 from walkernel.storing import StoredFeatures, store_job
 from walkernel.walks import Sampler
+from walkernel.weights import KernelOrF
 
 
 @door
 def sample_features(
     graph: Graph,
-    kernel_or_f: Modulation,
+    kernel_or_f: KernelOrF,
     n_walks: int,
     *,
     client: Client,
@@ -63,7 +63,7 @@ def sample_features(
 def store_features(
     directory: str | os.PathLike[str],
     graph: Graph,
-    kernel_or_f: Modulation,
+    kernel_or_f: KernelOrF,
     n_walks: int,
     *,
     client: Client,

@@ -14,11 +14,12 @@ from walkernel._door import door
 from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
 from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
 from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
-from walkernel.features import Modulation, Walks, modulation_values
+from walkernel.features import Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.sampling import WalkJob, checked_spec
 from walkernel.storing import default_block_size
 from walkernel.walks import Sampler, WalkSpec, concatenate
+from walkernel.weights import KernelOrF
 
 
 def sample_walks(
@@ -91,7 +92,7 @@ class ClusterWalks:
         )
 
     @door
-    def features(self, kernel_or_f: Modulation) -> ClusterFeatures:
+    def features(self, kernel_or_f: KernelOrF) -> ClusterFeatures:
         """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
         own = self.spec
         length = self._longest + 1

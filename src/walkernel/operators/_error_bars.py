@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from walkernel._checks import real_number, refuse
-from walkernel.convergence import Root, find_series, largest_norm
-from walkernel.features import Coefficients
+from walkernel.convergence import find_series, largest_norm
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
 from walkernel.walks import Sampler, WalkSpec
+from walkernel.weights import Pair
 
 FEWEST_GROUPS = 16
 PAIRS_AT_ONCE = 2**18
@@ -131,11 +131,14 @@ class Origin(NamedTuple):
 
     spec: WalkSpec
     """The walks of the left-hand side."""
-    kernel: Kernel
-    pair: str
+    weights: Pair
     ensembles: str
-    stitches: int = 1
     n_steps: int = 0
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is estimated."""
+        return self.weights.kernel
 
     @property
     def n_groups(self) -> int:
@@ -150,17 +153,12 @@ class Origin(NamedTuple):
         """Return the walks of both sides: the same ones where they are shared."""
 
         def walks(number: int) -> Walked:
-            return Walked(self.side(number).at(ids), self.sequence, self.n_groups)
+            return Walked(self.side(number).at(ids), self.weights, self.n_groups)
 
         left = walks(0)
-        if self.pair == "lazy":
+        if self.weights.other is None:
             return [left, None]
         return [left, walks(1) if self.ensembles == "independent" else left]
-
-    @property
-    def sequence(self) -> Coefficients | Root:
-        """What the walks are weighted with."""
-        return Coefficients(self.kernel) if self.pair == "lazy" else Root(self.kernel, self.stitches)
 
     def features(self, ids: NDArray[np.int64], side: int) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each node, (len(ids) · n_groups, n_nodes)."""
@@ -191,7 +189,7 @@ def entry_jackknife(
 
 def _sides(origin: Origin, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> tuple[_Side, _Side]:
     left = _Side.walked(origin, rows, 0)
-    if origin.pair == "lazy":
+    if origin.weights.other is None:
         return left, _Side.standing(origin.spec.graph.n_nodes, columns)
     if origin.ensembles != "independent" and np.isin(columns, left.ids).all():
         return left, left.at(columns)
@@ -200,7 +198,7 @@ def _sides(origin: Origin, rows: NDArray[np.int64], columns: NDArray[np.int64]) 
 
 def _jackknife(origin: Origin, left: _Side, right: _Side) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the jackknife's standard errors, and where groups of walks agree exactly."""
-    if origin.pair == "lazy":
+    if origin.weights.other is None:
         values = left.products(right.part(slice(None)), np.arange(right.where.size))
         return standard_errors(values - values.mean(axis=1, keepdims=True)), _agree(values)
     n = left.where.size
@@ -327,8 +325,7 @@ def largest_rest(origin: Origin) -> float:
         origin.spec.graph.directed and origin.kernel.matrix != "normalized"
     ):
         return np.inf
-    lazy = origin.pair == "lazy"
-    series = find_series(origin.kernel, 1.0 if lazy else 0.5 / origin.stitches, 1.0, ROUNDING)
+    series = find_series(origin.kernel, origin.weights.exponent, 1.0, ROUNDING)
     head, rest = np.split(series.sizes, [origin.spec.sampler.head + 1])
     tail = float(rest.sum()) + series.missing
-    return tail if lazy else 2 * float(head.sum()) * tail + tail**2
+    return tail if origin.weights.other is None else 2 * float(head.sum()) * tail + tail**2

@@ -24,12 +24,11 @@ from walkernel._door import door
 from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
-from walkernel.features import scaled_sequence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
-from walkernel.operators._plan import Asked, Plan, check_reach, make_plan
+from walkernel.operators._plan import Asked, Plan, check_reach, is_two_sided, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
@@ -161,7 +160,7 @@ def realize(asked: Asked, tolerance: float | None, seed: int, source: Source) ->
 
     def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
         factors = _factors(asked, plan, seed, source)
-        return factors[0] if plan.stitches == 1 else StitchedOperator(asked.graph, factors)
+        return factors[0] if plan.weights.stitches == 1 else StitchedOperator(asked.graph, factors)
 
     if tolerance is not None:
         return meet_tolerance(asked, tolerance, walk)
@@ -218,8 +217,8 @@ class _Rows(NamedTuple):
 def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
     graph = asked.graph
-    evens, odds = list(range(0, 2 * plan.stitches, 2)), list(range(1, 2 * plan.stitches, 2))
-    independent = plan.ensembles == "independent" and plan.pair == "symmetric"
+    stitches, independent = plan.weights.stitches, is_two_sided(plan.weights, plan.ensembles)
+    evens, odds = list(range(0, 2 * stitches, 2)), list(range(1, 2 * stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
     found: dict[int, _Rows] = {}
@@ -227,10 +226,7 @@ def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[Featur
         found |= zip(streams, _sample(asked, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
     spec = _spec(asked, plan, seed)
-    origins = [
-        Origin(spec.on_stream(stream), asked.kernel, plan.pair, plan.ensembles, plan.stitches, n_steps)
-        for stream in evens
-    ]
+    origins = [Origin(spec.on_stream(k), plan.weights, plan.ensembles, n_steps) for k in evens]
     return [_join(asked, plan, found, origin) for origin in origins]
 
 
@@ -243,17 +239,17 @@ def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> 
     graph, ids = asked.graph, asked.ids
     left, norms, _ = found[origin.spec.stream]
     sides: list[Any] = [left]
-    if plan.pair == "lazy":
+    if plan.weights.other is None:
         sides.append(stay_at_home(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
         sides.append(found[origin.spec.stream + 1].features)
     here = not isinstance(left, FeatureBlocks)
     reached, sides = keep_reached(*sides) if here and ids.size < graph.n_nodes else (None, sides)
     about: dict[str, Any] = {
-        "pair": plan.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
+        "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
         "reached": reached,
     }  # fmt: skip
-    if plan.pair == "lazy":
+    if plan.weights.other is None:
         return LazyOperator(graph, ids, *sides, **about)
     if plan.ensembles == "debiased":
         about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, norms)
@@ -264,12 +260,8 @@ def _sample(asked: Asked, plan: Plan, seed: int, source: Source, streams: list[i
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     spec = _spec(asked, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
-    scaled, longest = scaled_sequence(asked.kernel, spec.scale), spec.longest + 1
-    if plan.pair == "lazy":
-        f = scaled.coefficients(longest)
-    else:
-        f = scaled.modulation(longest, stitches=plan.stitches)
-    apart = plan.stitches > 1 and plan.sampler.head > 0
+    f = plan.weights.values(spec.longest + 1, spec.scale)
+    apart = plan.weights.stitches > 1 and plan.sampler.head > 0
     found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", apart))
     if not apart:
         return [_Rows(rows.matrix, rows.norms, rows.n_steps) for rows in found]

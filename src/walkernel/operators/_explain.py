@@ -38,7 +38,7 @@ def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin:
     per_node = origin.n_steps / K.shape[0]
     lines = [
         f"{origin.kernel} on {K.shape[0]} nodes, estimated from random walks.",
-        f"{PAIRS[origin.pair]}{note}; {ENSEMBLES[origin.ensembles]}",
+        f"{PAIRS[origin.weights.pair]}{note}; {ENSEMBLES[origin.ensembles]}",
         *_stitching(origin, K),
         *_walking(origin, groups),
         f"{per_node:.4g} steps from each node, {origin.n_steps} in all; {megabytes(n_bytes)}.",
@@ -56,13 +56,14 @@ def _error(error: float | None, groups: int) -> str:
 
 
 def _stitching(origin: Origin, K: KernelOperator) -> list[str]:
-    if origin.stitches > 1:
+    stitches = origin.weights.stitches
+    if stitches > 1:
         return [
-            f"It is a product of {origin.stitches} factors, estimates of K^(1/{origin.stitches}): a product "
+            f"It is a product of {stitches} factors, estimates of K^(1/{stitches}): a product "
             "of short walks has less error than long ones. It has no features, and single entries cost a "
             "pass over the graph; stitches=1 has both."
         ]
-    if origin.pair == "symmetric" and K.shape[0] == origin.spec.graph.n_nodes:
+    if origin.weights.other is not None and K.shape[0] == origin.spec.graph.n_nodes:
         return ["It is one factor, so that it has features; stitches= has less error for K @ v."]
     return []
 

@@ -29,12 +29,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
-from walkernel.convergence import Root
-from walkernel.features import Coefficients, modulation_values
-from walkernel.kernels import Kernel
+from walkernel.features import modulation_values
 from walkernel.products import FeatureBlocks, Features, Matrix, multiply_transposed, parts_of
 from walkernel.sampling import WalkJob, walk_job
 from walkernel.walks import WalkSpec, over_threads
+from walkernel.weights import Pair
 
 if TYPE_CHECKING:
     from walkernel.walks._projections import Projection
@@ -62,10 +61,10 @@ class Groups(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Walks that are walked again, in groups, for one sequence f."""
+    """Walks that are walked again, in groups, for one f."""
 
     spec: WalkSpec
-    sequence: Kernel | Coefficients | Root
+    weights: Pair
     n_groups: int
 
     def again(self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int) -> Projection:
@@ -86,7 +85,7 @@ class Walked(NamedTuple):
         return walk_job(job)[0].matrix
 
     def _f(self) -> NDArray[np.float64]:
-        return modulation_values(self.spec, self.sequence, self.spec.longest + 1)
+        return modulation_values(self.spec, self.weights, self.spec.longest + 1)
 
     def _factors(self) -> NDArray[np.float64]:
         """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""

@@ -319,5 +319,5 @@ class _Groups:
             correction = (of_mean - of_groups / rest) / (rest - 1)
         return FeatureOperator(
             origin.spec.graph, self.ids, sides[0], sides[-1],
-            correction=correction, pair=origin.pair, ensembles=origin.ensembles,
+            correction=correction, pair=origin.weights.pair, ensembles=origin.ensembles,
         )  # fmt: skip

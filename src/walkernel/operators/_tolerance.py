@@ -49,7 +49,7 @@ from walkernel.operators._plan import (
 )
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator
-from walkernel.planning import DIRECTIONS, LAST_RESORT, check_served, divergence
+from walkernel.planning import LAST_RESORT, check_served, divergence
 from walkernel.polynomials import find_polynomial
 from walkernel.walks import GROUPS, CoupledWalks, Sampler
 
@@ -134,8 +134,7 @@ def _checked(asked: Asked, tolerance: object) -> float:
             OWNER, "ensembles", "None, 'independent' or 'debiased' with a tolerance", asked.ensembles,
             "Shared walks are biased on the diagonal, which no spread of theirs tells of.",
         )  # fmt: skip
-    pair, _, stitches = settle(asked)
-    modulated = Modulated(asked.graph, asked.kernel, pair, DIRECTIONS[pair], stitches or 1)
+    modulated = Modulated.of(asked.graph, settle(asked)[0])
     problem = divergence(modulated)
     if not problem and (asked.sampler is not None or modulated.largest_p_halt() <= 0):
         problem = lack_of_variance(modulated, asked.sampler or LAST_RESORT)
@@ -168,7 +167,7 @@ def _group_of(n_walks: float) -> int:
 
 def _sets(plan: Plan) -> int:
     """Return the number of sets of walks: sides times factors."""
-    return plan.stitches * (2 if is_two_sided(plan.pair, plan.ensembles) else 1)
+    return plan.weights.stitches * (2 if is_two_sided(plan.weights, plan.ensembles) else 1)
 
 
 class _Heads:
@@ -181,7 +180,7 @@ class _Heads:
         """Return the edges of heads of 0, 1, … hops, up to a limit and at least to the head there is."""
         limit = min(limit, MOST_PROBED / min(PROBES, asked.ids.size))
         if limit > self.limit:
-            self.limit, self.known = limit, edges_of_heads(asked, plan.pair, plan.ensembles, limit, PROBES)
+            self.limit, self.known = limit, edges_of_heads(asked, plan.weights, plan.ensembles, limit, PROBES)
         found = [cost for cost in self.known if cost <= limit]
         return found + [0.0] * (plan.sampler.head + 1 - len(found))
 
@@ -191,7 +190,7 @@ def _batch_for(asked: Asked, plan: Plan, K: Operator, share: float, heads: _Head
     if asked.sampler is not None:
         n_walks = whole_groups(plan.n_walks / share, plan.sampler.coupling.group)
         return Batch(plan.sampler, n_walks, K.n_steps * n_walks / plan.n_walks)
-    sizes, first = walked_sizes(asked, plan.pair, plan.stitches), plan.sampler.head
+    sizes, first = walked_sizes(asked, plan.weights), plan.sampler.head
     law = plan.sampler.survival()[first + 1 :]
     per_variance = plan.n_walks / walk_variance(sizes, first, law) / share
     costs = heads.edges(asked, plan, K.n_steps / share / asked.ids.size)

@@ -36,9 +36,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel.convergence import Root
-from walkernel.features import Coefficients, modulation_values
+from walkernel.features import modulation_values
 from walkernel.walks import WalkSpec, hop_table
+from walkernel.weights import Pair
 
 if TYPE_CHECKING:
     from walkernel.operators._error_bars import Origin
@@ -96,7 +96,7 @@ class WalkLaw(NamedTuple):
         loads = hops.leave[u] * values * hops.enter[v] / chances
         indptr = np.searchsorted(start, np.arange(within.size + 1))
         P = scipy.sparse.csr_array((chances, target, indptr), shape=(within.size, within.size))
-        factors, survival, complete = _lengths(spec, origin.sequence)
+        factors, survival, complete = _lengths(spec, origin.weights)
         return cls(P, loads, spec.sampler.head, factors, survival, bool(inside.all()) and complete)
 
     @property
@@ -155,12 +155,10 @@ class WalkLaw(NamedTuple):
         return [reached, squares, squares.multiply(loads).tocsr()]
 
 
-def _lengths(
-    spec: WalkSpec, sequence: Coefficients | Root
-) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+def _lengths(spec: WalkSpec, weights: Pair) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Return c_l and S(l) for the lengths that matter, and whether these are few enough to have them all."""
     survival = spec.law.survival
-    f = modulation_values(spec, sequence, survival.size).copy()
+    f = modulation_values(spec, weights, survival.size).copy()
     f[: spec.sampler.head + 1] = 0.0
     beyond = np.cumsum((np.square(f / (np.abs(f).max() or 1.0)) / survival)[::-1])[::-1]
     count = int(np.count_nonzero(beyond > NEGLIGIBLE * beyond[0]))
@@ -239,7 +237,7 @@ def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.
 def _laws(origin: Origin, nodes: NDArray[np.int64] | None) -> list[WalkLaw]:
     """Return the laws of the walks of each side that walks: the same one twice on undirected graphs."""
     left = WalkLaw.of(origin, 0, nodes)
-    if origin.pair == "lazy":
+    if origin.weights.other is None:
         return [left]
     return [left, WalkLaw.of(origin, 1, nodes) if origin.spec.graph.directed else left]
 

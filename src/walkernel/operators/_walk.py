@@ -184,7 +184,7 @@ class FeatureOperator(KernelOperator):
     def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
         origin = self._walked_by()
-        if origin.pair == "lazy" or self.graph.directed:
+        if origin.weights.other is None or self.graph.directed:
             return np.full(rows.size, largest_entry(origin))
         nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         errors, groups = self._entry_errors(nodes, nodes)

@@ -15,6 +15,7 @@ from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.sampling import MOST_WALKS
 from walkernel.walks import NO_NODES, SAMPLERS, Sampler, WalkSpec
+from walkernel.weights import Pair
 
 
 def tags_of_nodes(tags: Any) -> Any:
@@ -151,13 +152,13 @@ def walk_spec(
     random_state: Any,
     *,
     pair: str = "symmetric",
-) -> tuple[str, WalkSpec]:
+) -> tuple[Pair, WalkSpec]:
     """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     if pair == "symmetric" and not kernel.has_root():
         remedy = "NodeSmoother takes it, with the lazy pair."
         refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
-    pair, _ = choose_pair(graph, kernel, pair, sampler)
-    chosen = checked_sampler(graph, kernel, pair, sampler, n_walks)
-    return pair, WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
+    weights, _ = choose_pair(graph, kernel, pair, sampler)
+    chosen = checked_sampler(graph, weights, sampler, n_walks)
+    return weights, WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)

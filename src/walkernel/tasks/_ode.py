@@ -43,6 +43,7 @@ from walkernel.tasks._generators import (
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
+from walkernel.weights import Lazy, Symmetric
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
@@ -246,12 +247,13 @@ def solve_ode(
             terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
             estimate = _multiply_out(problem, terms, partial(_operator, problem.G), ids, report)
     else:
-        chosen = pair if pair != "auto" else "symmetric" if nodes is None else "lazy"
+        lazy = pair == "lazy" or (pair == "auto" and nodes is not None)
+        chosen = Lazy if lazy else Symmetric
         widest = problem.kernel(problem.t[-1])
-        used = checked_sampler(graph, widest, chosen, sampler, count, n_sets=min(GROUPS, count))
+        used = checked_sampler(graph, chosen(widest), sampler, count, n_sets=min(GROUPS, count))
         spec = WalkSpec(graph, ids, count, used, seed, matrix=problem.G.matrix)
         plan = WalkPlan(spec, chosen, threads, report)
-        terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=chosen == "lazy")
+        terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=lazy)
         estimate = solve_by_walks(plan, terms, problem.t.size)
     variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
     stderr = unit * np.sqrt(variance)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
-from walkernel.features import Coefficients
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
 from walkernel.sampling import record_walks
 from walkernel.walks import WalkSpec
+from walkernel.weights import Lazy, Symmetric
 
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
@@ -55,7 +55,7 @@ class WalkPlan(NamedTuple):
     """How walks are drawn for the terms."""
 
     spec: WalkSpec
-    pair: str
+    pair: type[Symmetric] | type[Lazy]
     n_threads: int
     progress: Callable[[int, int], object] | None
 
@@ -74,11 +74,8 @@ class WalkPlan(NamedTuple):
         for first in range(0, ids.size, size):
             block = ids[first : first + size]
             walks = record_walks(spec.at(block), self.n_threads)
-            sequences: list[Any] = [term.kernel for term in terms]
-            if self.pair == "lazy":
-                sequences = [Coefficients(kernel) for kernel in sequences]
             with without_warnings(InfiniteVarianceWarning):  # they are long enough for the last time
-                features = [walks.features(sequence) for sequence in sequences]
+                features = [walks.features(self.pair(term.kernel)) for term in terms]
             yield block, features
 
 
@@ -104,7 +101,7 @@ def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
 
 def _chunks(plan: WalkPlan, terms_per_time: float, n_times: int) -> list[list[int]]:
     """Split the output times so that the right-hand sides of each part fit into memory."""
-    columns = 1 if plan.pair == "lazy" else 1 + plan.n_groups
+    columns = 1 if plan.pair is Lazy else 1 + plan.n_groups
     per_time = columns * plan.spec.graph.n_nodes * terms_per_time + 2 * plan.n_groups * plan.spec.ids.size
     size = max(1, int(NUMBERS_AT_ONCE / max(per_time, 1)))
     return [list(range(first, min(first + size, n_times))) for first in range(0, n_times, size)]
@@ -125,7 +122,7 @@ def _group_estimates(
             for i, (term, phi, vectors) in enumerate(zip(terms, features, carried, strict=True)):
                 products, time = multiply(phi, vectors, plan.n_threads), term.time - times[0]
                 left[time, rows, group] += products[:, 0]
-                if plan.pair == "symmetric":
+                if plan.pair is Symmetric:
                     right[time, rows] += products[:, 1:]
                 if shares.size:
                     shares[i, rows] += products[:, 0] / plan.n_groups
@@ -135,7 +132,7 @@ def _group_estimates(
 def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]:
     """Return R̄ᵀv and R_gᵀv of every group, (n_nodes, 1 + groups), for each term; v alone if lazy."""
     vectors = [term.vector() for term in terms]
-    if plan.pair == "lazy":
+    if plan.pair is Lazy:
         return [vector[:, None] for vector in vectors]
     groups = plan.n_groups
     carried = [np.zeros((plan.spec.graph.n_nodes, 1 + groups)) for _ in terms]

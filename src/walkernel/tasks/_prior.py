@@ -28,6 +28,7 @@ from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, Sampler, WalkSpec
+from walkernel.weights import Symmetric
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
@@ -70,7 +71,7 @@ def walks_for(
     seed = check_random_seed(owner, random_state)
     check_covariance(owner, graph, kernel)
     if "lengthscale" not in learn:
-        checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
+        checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
 
     def spec_for(start: Kernel, learn: tuple[str, ...]) -> WalkSpec:
         chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)

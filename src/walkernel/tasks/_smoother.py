@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import flag
 from walkernel._door import door, warn
-from walkernel.features import Coefficients
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, of_size_one, standard_errors
@@ -95,23 +94,23 @@ class NodeSmoother(NodeRegressor):
         targets = node_targets(owner, self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
-        self._sequence = Coefficients(self.kernel) if pair == "lazy" else self.kernel
-        right = self._right_side(pair, spec, known)
+        self._pair = pair
+        right = self._right_side(spec, known)
         values = np.column_stack([values, np.ones(known.size)])
-        self.pair_, self.sampler_, self.n_features_in_ = pair, spec.sampler, 1
+        self.pair_, self.sampler_, self.n_features_in_ = pair.pair, spec.sampler, 1
         self._spec, self._mean = spec, values[:, :-1].mean(axis=0)
         self._weights = np.asarray(right.T @ values)
         self._known = (known, values)
         self._output = (targets.shape[1:], self.normalize)
         return self
 
-    def _right_side(self, pair: str, spec: WalkSpec, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def _right_side(self, spec: WalkSpec, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return Φ₂, (known, n_nodes): where the walks from the known nodes go."""
-        if pair == "lazy":
+        if self._pair.other is None:
             shape = (known.size, spec.graph.n_nodes)
             starts = np.arange(known.size + 1)
             return scipy.sparse.csr_array((np.ones(known.size), known, starts), shape=shape)
-        return WALK_CACHE.features(spec.opposite(), self._sequence, known)
+        return WALK_CACHE.features(spec.opposite(), self._pair, known)
 
     @door
     def predict(
@@ -145,7 +144,7 @@ class NodeSmoother(NodeRegressor):
         flag(type(self).__name__, "return_std", return_std)
         ids = node_ids(type(self).__name__, self._spec.graph, X)
         shape, normalize = self._output
-        sums = WALK_CACHE.features(self._spec, self._sequence, ids) @ self._weights
+        sums = WALK_CACHE.features(self._spec, self._pair, ids) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
         met = total > 0
         if normalize:
@@ -167,12 +166,12 @@ class NodeSmoother(NodeRegressor):
         spec, (known, weights) = self._spec, self._known
         groups = enough_groups(type(self).__name__, spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
-        lazy = self.pair_ == "lazy"
-        right = None if lazy else Walked(spec.opposite().at(known), self._sequence, groups)
-        features = WALK_CACHE.features(spec, self._sequence, asked)
+        lazy = self._pair.other is None
+        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups)
+        features = WALK_CACHE.features(spec, self._pair, asked)
         product = Product(
-            Side(features, Walked(spec.at(asked), self._sequence, groups)),
-            Side(self._right_side(self.pair_, spec, known), right),
+            Side(features, Walked(spec.at(asked), self._pair, groups)),
+            Side(self._right_side(spec, known), right),
             groups,
         )
         if total is not None:  # a constant has no error in a mean, and would cost digits of the rest

@@ -18,17 +18,18 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
-from walkernel.features import Coefficients, Walks
+from walkernel.features import Walks
 from walkernel.kernels import Kernel
 from walkernel.sampling import job_for, record_walks, walk_job
 from walkernel.walks import WalkSpec
+from walkernel.weights import Weights
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
 
 
 Lengths = NDArray[np.int64]
-Sequence = Kernel | Coefficients | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
+Sequence = Kernel | Weights | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
 
 BLOCK = 2**15
 """Nodes whose features are in memory together where those of all are too many to keep."""

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from walkernel._checks import Described, refuse
 from walkernel._door import door
-from walkernel.features import Modulation, Walks, modulation_values
+from walkernel.features import Walks, modulation_values
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Deposits, Head, WalkSpec
+from walkernel.weights import KernelOrF
 
 BLOCK = 128
 """Walks that one program of the walker advances together."""
@@ -218,7 +219,7 @@ class DeviceWalks(WalkSpec):
         return Walks(**self.arguments(), deposits=deposits)
 
     @door
-    def features(self, kernel_or_f: Modulation) -> Tensor:
+    def features(self, kernel_or_f: KernelOrF) -> Tensor:
         """Return the sparse features Φ_f as a CSR tensor, (start nodes, nodes), nodes in ascending order."""
         f = modulation_values(self, kernel_or_f, self.longest + 1)
         weights = torch.tensor(f / self.n_walks, dtype=self.loads.dtype, device=self.loads.device)

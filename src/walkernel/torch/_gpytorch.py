@@ -27,6 +27,7 @@ from walkernel.torch._modulation import Modulation
 from walkernel.torch._operator import FeatureOperator
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import SAMPLERS, IndependentWalks, Sampler
+from walkernel.weights import Symmetric
 
 MOST_KEPT = 16
 """Selections of nodes that are remembered."""
@@ -231,7 +232,7 @@ class GRFKernel(GPyTorchKernel):
             self._last_checked = values
             for value in values:
                 kernel = self.kernel.with_lengthscale(value)
-                checked_sampler(self.graph, kernel, "symmetric", self.sampler, self.n_walks)
+                checked_sampler(self.graph, Symmetric(kernel), self.sampler, self.n_walks)
 
 
 class _ModulationOf(torch.autograd.Function):
@@ -283,7 +284,7 @@ def _sampler_for(
         return sampler or choose_sampler(graph, initial, n_walks=n_walks)
     check_convergence(graph, kernel)
     check_covariance(owner, graph, kernel)
-    checked_sampler(graph, kernel, "symmetric", sampler, n_walks)
+    checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
     return sampler or choose_sampler(graph, *served_kernels(graph, kernel, ("lengthscale",)), n_walks=n_walks)
 
 

@@ -13,6 +13,7 @@ from walkernel.datasets import grid
 from walkernel.planning import served_kernels, widest_served
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, scale_likelihood_at
 from walkernel.tasks._observations import Observations
+from walkernel.weights import Symmetric
 
 FAR = (0.01, 0.1, 10.0, 100.0)
 """Starts, as factors of the lengthscale that is found."""
@@ -152,7 +153,7 @@ def test_the_widest_kernel_has_terms_that_can_be_squared():
     """On an adjacency matrix the heat kernel grows with its width, beyond all numbers: that is no warning."""
     graph, kernel = wk.load_dataset("karate").graph, wk.Diffusion(1.0, matrix="adjacency")
     widest = kernel.with_lengthscale(widest_served(graph, kernel))
-    total = Modulated(graph, widest, "symmetric", (False, True)).sizes("weights").sum()
+    total = Modulated.of(graph, Symmetric(widest)).sizes("weights").sum()
     assert 1e68 < total < 1e70
 
 
