@@ -17,7 +17,7 @@ import walkernel as wk
 REST = 1e-4
 """Part of Σ|f| that a cut series may lack: less than what pruning costs."""
 
-MOST_ITERATIONS = 40
+MAX_ITERATIONS = 40
 
 
 @numba.njit(nogil=True)
@@ -84,7 +84,7 @@ def eigen_features(
     """
     start = np.random.default_rng(0).standard_normal(M.shape[0])
     values, vectors = scipy.sparse.linalg.eigsh(
-        M, rank, which="LA", tol=1e-3, maxiter=MOST_ITERATIONS, v0=start
+        M, rank, which="LA", tol=1e-3, maxiter=MAX_ITERATIONS, v0=start
     )
     return [vectors * np.sqrt(np.real(kernel.spectrum(values))) for kernel in kernels]
 

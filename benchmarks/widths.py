@@ -32,7 +32,7 @@ KERNELS: dict[str, Callable[[float], wk.Kernel]] = {
     "inverse cosine": wk.InverseCosine,
 }
 TOLERANCE, LONGEST_TIMED = 0.1, 3000.0
-MOST_TIMES, LEAST_MET = 1.2, 0.95
+MAX_TIMES, LEAST_MET = 1.2, 0.95
 
 
 def random_graph(n: int, p: float, sd: float) -> wk.Graph:
@@ -75,7 +75,7 @@ def measure(graph: wk.Graph, make: Callable[[float], wk.Kernel], width: float, n
         return ["", "", "", "", f"{time.process_time() - begin:.0f}", f"refused: {remedy}"[:110]]
     drowned = not np.isfinite(stated).all()
     ratio = root_mean_square(true) / root_mean_square(stated)
-    verdict = "drowned, and said so" if drowned else "" if ratio <= MOST_TIMES else "MISSED"
+    verdict = "drowned, and said so" if drowned else "" if ratio <= MAX_TIMES else "MISSED"
     if met and np.mean(met) < LEAST_MET:
         verdict = "TOLERANCE MISSED"
     return [

@@ -24,10 +24,10 @@ from walkernel.convergence import MARGIN, matched_survival
 from walkernel.graph import Graph
 from walkernel.walks import CoupledWalks, Hops, follow_front, hop_table
 
-PROBES, GOLDEN = 256, 0.6180339887498949
+HEAD_PROBES, GOLDEN = 256, 0.6180339887498949
 """Start nodes whose heads are followed to learn what heads cost."""
-LONGEST_HEAD = 8
-FEWEST_WALKS, MOST_WALKS = 3, 2**24
+MAX_PLANNED_HEAD = 8
+MIN_PLANNED_WALKS, MAX_PLANNED_WALKS = 3, 2**24
 LONGEST_MARGIN = 1.5
 """By how much walks are made more probable to go on, where steps are left."""
 FEW_GROUPS, MANY_GROUPS = 4, 16
@@ -38,7 +38,7 @@ NOTHING, RARELY = 1e-15, 2.0**-20
 Sizes = NDArray[np.float64]
 
 
-class Spending(NamedTuple):
+class Allocation(NamedTuple):
     """How the steps from each node are spent."""
 
     sampler: CoupledWalks
@@ -57,8 +57,8 @@ def head_costs(
     matrix: str,
     directions: Iterable[bool],
     limit: float,
-    longest: int = LONGEST_HEAD,
-    n_probes: int = PROBES,
+    longest: int = MAX_PLANNED_HEAD,
+    n_probes: int = HEAD_PROBES,
 ) -> list[float]:
     """Return the mean number of edges that heads of 0, 1, … hops follow, as long as it is within a limit.
 
@@ -99,14 +99,14 @@ def group_of(n_walks: int) -> int:
     return 1
 
 
-def spend_budget(
+def allocate_budget(
     sizes_of: Callable[[int], Sizes],
     costs: list[float],
     budget: float,
     *,
     sides: int,
     stitches: Iterable[int],
-) -> Spending | None:
+) -> Allocation | None:
     """Return the best way to spend a number of steps from each node; None if they are too few for any.
 
     ``sizes_of(l)`` are the |f_k| of each of l factors; of the numbers of factors the first is taken for which
@@ -114,7 +114,7 @@ def spend_budget(
     """
     for factors in stitches:
         sizes = sizes_of(factors)
-        best: Spending | None = None
+        best: Allocation | None = None
         for head, cost in enumerate(costs):
             if cost > budget / 2 or head >= sizes.size - 1:
                 break
@@ -126,21 +126,21 @@ def spend_budget(
     return None
 
 
-def spend_on_polynomial(
+def allocate_to_polynomial(
     sizes_of: Callable[[int], Sizes],
     costs: list[float],
     budget: float,
     *,
     sides: int,
     stitches: Iterable[int],
-) -> Spending | None:
+) -> Allocation | None:
     """Return the same for a kernel of finite degree: of all numbers of factors that of least relative error.
 
     A root of a polynomial may be one, which heads have all of, or may decay far slower than it.
     """
     best, least = None, np.inf
     for factors in stitches:
-        found = spend_budget(sizes_of, costs, budget, sides=sides, stitches=[factors])
+        found = allocate_budget(sizes_of, costs, budget, sides=sides, stitches=[factors])
         if found is None:
             continue
         error = factors * found.score / float(sizes_of(factors).sum()) ** 2
@@ -154,18 +154,18 @@ def is_exact(sizes: Sizes, head: int) -> bool:
     return float(sizes[head + 1 :].sum()) <= NOTHING * float(sizes.sum())
 
 
-def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Spending | None:
+def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Allocation | None:
     """Return the walks that so many steps of one set of walks are enough for.
 
     They are in whole groups, and as long as uses up the steps that are left then. Where nothing is left for
     them to do, they are few and stay where they are.
     """
     if is_exact(sizes, head):
-        return Spending(CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS, 1, cost, 0.0)
+        return Allocation(CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS, 1, cost, 0.0)
     law = matched_after(sizes, head)
-    n_walks = min(int(steps / law.sum() + 1e-9), MOST_WALKS)
+    n_walks = min(int(steps / law.sum() + 1e-9), MAX_PLANNED_WALKS)
     n_walks -= n_walks % next((g for g in (16, 8) if n_walks >= MANY_GROUPS * g), 4 if n_walks >= 16 else 1)
-    if n_walks < FEWEST_WALKS:
+    if n_walks < MIN_PLANNED_WALKS:
         return None
     score = walk_variance(sizes, head, law) * law.sum() / steps
     for margin in np.arange(1.0, LONGEST_MARGIN, 0.02) * MARGIN:
@@ -173,17 +173,17 @@ def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Spending | Non
         if n_walks * longer.sum() > steps:
             break
         law = longer
-    return Spending(CoupledWalks(tuple(law), head=head, group=group_of(n_walks)), n_walks, 1, cost, score)
+    return Allocation(CoupledWalks(tuple(law), head=head, group=group_of(n_walks)), n_walks, 1, cost, score)
 
 
-def spend_walks(
+def allocate_walks(
     sizes: Sizes, costs: list[float], n_walks: int, law_after: Callable[[int], NDArray[np.float64]]
-) -> Spending:
+) -> Allocation:
     """Return the head that makes the most of a number of walks: of least variance times steps.
 
     ``law_after(head)`` is the length law S(1), S(2), … of the walks after a head.
     """
-    best: Spending | None = None
+    best: Allocation | None = None
     for head, cost in enumerate(costs):
         if head >= sizes.size - 1 and best is not None:
             break
@@ -191,7 +191,7 @@ def spend_walks(
         score = walk_variance(sizes, head, law) / n_walks * (cost + n_walks * law.sum())
         if best is None or score < best.score:
             sampler = CoupledWalks(tuple(law), head=head, group=group_of(n_walks))
-            best = Spending(sampler, n_walks, 1, cost, score)
+            best = Allocation(sampler, n_walks, 1, cost, score)
     assert best is not None
     return best
 

@@ -38,7 +38,7 @@ ANGLES = 2 * np.pi * np.concatenate([[0.0, 0.5], np.arange(1, 7) * 0.61803398874
 """Where series are compared with the functions they belong to."""
 LARGEST_SUM = 1e250
 """Sum of sizes above which products with loads may overflow."""
-MOST_ITERATIONS = 300
+MAX_ITERATIONS = 300
 
 
 class SpectralBound(NamedTuple):
@@ -58,7 +58,7 @@ def spectral_bound(matrix: scipy.sparse.csr_array) -> SpectralBound:
     x = np.ones(matrix.shape[0])
     best = SpectralBound(0.0, math.inf, x)
     shift = None
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
         image = matrix @ x
         upper = float((image / x).max())
         estimate = upper * float(np.linalg.norm(image / (upper or 1.0)) / np.linalg.norm(x))

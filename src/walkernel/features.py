@@ -26,7 +26,7 @@ from walkernel._door import door
 from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
-from walkernel.updating import bring_over
+from walkernel.updating import update_walks
 from walkernel.walks import (
     Deposits,
     Head,
@@ -193,7 +193,7 @@ class Walks(WalkSpec):
         >>> walks.graph.n_edges, 0 < walks.n_rewalked < 100
         (101, True)
         """
-        spec, result = bring_over(self, new_graph, n_threads, progress)
+        spec, result = update_walks(self, new_graph, n_threads, progress)
         for name in ("terms", "_longest", "_shared"):
             self.__dict__.pop(name, None)
         new = {"graph": new_graph, "ids": spec.ids, "n_rewalked": result.n_walks}

@@ -45,7 +45,7 @@ from walkernel._stores import Stored, open_store, write_store
 
 T = TypeVar("T")
 
-MOST_NODES = 2**48
+MAX_NODES = 2**48
 """Ids have 48 bits in the counter of the random numbers."""
 
 
@@ -124,7 +124,7 @@ class Graph:
         ends, labels = read_ends(owner, edges, relabel)
         values = read_weights(owner, weights, len(ends))
         if labels is None:
-            size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1, MOST_NODES)
+            size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1, MAX_NODES)
             size = check_ids(owner, ends, size)
         elif n_nodes is not None:
             remedy = "Isolated nodes with labels come in through Graph.from_networkx."

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, InfiniteVarianceWarning, instance, refuse, whole_number
 from walkernel._door import door, warn
-from walkernel.budgeting import head_costs, spend_walks
+from walkernel.budgeting import allocate_walks, head_costs
 from walkernel.convergence import (
     UNSERVED,
     Modulated,
@@ -48,13 +48,13 @@ LARGEST_SUM = 1e70
 LONGEST_LEARNED = 2**13
 """Lengths of the widest kernels among which a lengthscale is learned: longer walks cost too much to try."""
 
-MOST_DOUBLINGS = 64
+MAX_DOUBLINGS = 64
 """Doublings and halvings of a lengthscale by which the widest that walks serve is looked for."""
 
-MOST_STITCHES = 16
+MAX_STITCHES = 16
 POLYNOMIAL_TOLERANCE = 1e-6
 """Error for which the products of a polynomial are counted, where it is named instead of walks."""
-MOST_EXACT = 5000
+MAX_EXACT = 5000
 """Nodes of graphs that exact_kernel is named for."""
 
 
@@ -107,7 +107,7 @@ def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np
     >>> wk.matched_law(graph, wk.Diffusion(1.0))[:3].round(3)
     array([1.   , 0.163, 0.014])
     """
-    stitches = whole_number("matched_law", "stitches", stitches, 1, MOST_STITCHES)
+    stitches = whole_number("matched_law", "stitches", stitches, 1, MAX_STITCHES)
     sequences = _sequences("matched_law", graph, kernels, stitches)
     return matched_survival(*(sequence.sizes("weights", rest=2.0**-64) for sequence in sequences))[1:]
 
@@ -160,7 +160,7 @@ def suited_sampler(sequences: list[Modulated], n_walks: int) -> Sampler:
     first = sequences[0]
     ids = np.arange(first.graph.n_nodes)
     edges = head_costs(first.graph, ids, first.kernel.matrix, (False,), n_walks * float(law[1:].sum()))
-    return spend_walks(law, edges, n_walks, lambda head: law[head + 1 :] / law[head + 1]).sampler
+    return allocate_walks(law, edges, n_walks, lambda head: law[head + 1 :] / law[head + 1]).sampler
 
 
 @cache
@@ -203,9 +203,9 @@ def widest_served(graph: Graph, kernel: Kernel) -> float:
 def _widest_served(graph: Graph, family: Kernel) -> float:
     """Return the largest lengthscale of ``widest_served`` by doubling and bisection."""
     low, high = 0, 0
-    while _is_served(graph, family.with_lengthscale(2.0**high)) and high < MOST_DOUBLINGS:
+    while _is_served(graph, family.with_lengthscale(2.0**high)) and high < MAX_DOUBLINGS:
         low, high = high, high + 1
-    while not _is_served(graph, family.with_lengthscale(2.0**low)) and low > -MOST_DOUBLINGS:
+    while not _is_served(graph, family.with_lengthscale(2.0**low)) and low > -MAX_DOUBLINGS:
         low, high = low - 1, low
     served, too_wide = 2.0**low, 2.0**high
     while too_wide > 1.01 * served:
@@ -287,7 +287,7 @@ def check_served(modulated: Modulated) -> None:
             f", or polynomial_operator, which takes {polynomial.n_products} sparse products for K @ v and "
             f"has an error of {polynomial.tol:.1g}"
         )
-    elif graph.n_nodes <= MOST_EXACT:
+    elif graph.n_nodes <= MAX_EXACT:
         remedy += ", or exact_kernel"
     beyond = modulated.beyond()
     reason = f"{100 * beyond:.3g} % of its modulation function lies beyond the longest series"

@@ -28,7 +28,7 @@ from walkernel.kernels import Kernel
 from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec, sample_deposits, sample_rows
 from walkernel.weights import KernelOrF
 
-MOST_WALKS = 2**32 - 2
+MAX_WALKS = 2**32 - 2
 
 
 def checked_spec(
@@ -44,7 +44,7 @@ def checked_spec(
 ) -> WalkSpec:
     """Check the arguments that the sampling functions share, for a function named ``owner``."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
     sampler = IndependentWalks() if sampler is None else sampler
     instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     seed, stream = check_seed(owner, seed), check_stream(owner, stream)

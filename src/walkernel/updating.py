@@ -25,7 +25,7 @@ class Sampled(Protocol):
         """Return which walks they are."""
 
 
-def bring_over(
+def update_walks(
     walks: Sampled, new_graph: Graph, n_threads: int | None, progress: Callable[[int, int], object] | None
 ) -> tuple[WalkSpec, Rewalked]:
     """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""

@@ -166,7 +166,7 @@ def test_groups_of_a_stitched_operator_are_walked_again(tmp_path, monkeypatch):
     memory = wk.estimate_kernel(graph, wk.Diffusion(), **options)
     files = wk.estimate_kernel(graph, wk.Diffusion(), **options, directory=tmp_path)
     assert [factor.left.nnz for factor in files.factors] == [factor.left.nnz for factor in memory.factors]
-    monkeypatch.setattr(_stitched, "MOST_PRODUCTS", 1)
+    monkeypatch.setattr(_stitched, "MAX_PRODUCTS", 1)
     for K in (memory, files):
         with pytest.raises(ValueError, match="in few enough rows"):
             K.diagonal()

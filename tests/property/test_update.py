@@ -86,7 +86,7 @@ def test_an_update_gives_the_bits_of_a_fresh_sample(
     options |= {"nodes": chosen, "seed": seed, "stream": seed % 7}
     walks = wk.sample_walks(first, **options)
     walks.features(F)
-    with mock.patch.object(_update, "MOST_REWALKED", most):
+    with mock.patch.object(_update, "MAX_REWALKED", most):
         for graph in others:
             same_as_fresh(walks, graph, int(rng.integers(1, 3)), **options)
 
@@ -109,6 +109,6 @@ def test_walks_are_walked_again_if_they_touched_a_changed_node_and_no_others(rin
     changed = {node for k in cut for node in edges[k]}
     paths = np.split(walks.deposits.nodes, np.flatnonzero(walks.deposits.lengths == 0)[1:])
     expected = sum(not changed.isdisjoint(path.tolist()) for path in paths)
-    with mock.patch.object(_update, "MOST_REWALKED", 1.0):
+    with mock.patch.object(_update, "MAX_REWALKED", 1.0):
         assert walks.update(after).n_rewalked == expected
     assert bits(walks) == bits(wk.sample_walks(after, n_walks, seed=seed))

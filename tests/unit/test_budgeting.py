@@ -8,7 +8,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel import budgeting
-from walkernel.budgeting import group_of, head_costs, spend_budget, spend_on_polynomial, spend_walks
+from walkernel.budgeting import allocate_budget, allocate_to_polynomial, allocate_walks, group_of, head_costs
 
 HEAT = wk.Diffusion(2.0)
 
@@ -57,7 +57,7 @@ def test_costs_are_those_that_walks_then_have():
 def test_costs_end_at_the_limit():
     graph = graphs.karate()
     whole = head_costs(graph, np.arange(34), "normalized", (False,), np.inf)
-    assert len(whole) == budgeting.LONGEST_HEAD + 1
+    assert len(whole) == budgeting.MAX_PLANNED_HEAD + 1
     for limit in (0.0, whole[1] - 1e-9, whole[1], whole[2] + 1):
         found = head_costs(graph, np.arange(34), "normalized", (False,), limit)
         assert found == [cost for cost in whole if cost <= limit]
@@ -102,14 +102,16 @@ def heat_sizes(factors):
 @pytest.mark.parametrize("sides", [1, 2])
 def test_the_first_number_of_factors_that_has_walks_is_taken(budget, sides):
     costs = [0.0, 4.6, 40.0]
-    each = {n: spend_budget(heat_sizes, costs, budget, sides=sides, stitches=[n]) for n in (6, 5, 4, 3, 2, 1)}
-    spent = spend_budget(heat_sizes, costs, budget, sides=sides, stitches=each)
+    each = {
+        n: allocate_budget(heat_sizes, costs, budget, sides=sides, stitches=[n]) for n in (6, 5, 4, 3, 2, 1)
+    }
+    spent = allocate_budget(heat_sizes, costs, budget, sides=sides, stitches=each)
     possible = [n for n in each if each[n] is not None]
     assert spent == (each[possible[0]] if possible else None)
     for n in possible:
         own = each[n]
         assert own.stitches == n
-        assert own.n_walks >= budgeting.FEWEST_WALKS
+        assert own.n_walks >= budgeting.MIN_PLANNED_WALKS
         assert own.edges + sides * n * own.n_walks * own.sampler.mean_steps <= budget * (1 + 1e-9)
         assert own.edges <= budget / 2
     if budget == 20:
@@ -120,7 +122,7 @@ def test_the_first_number_of_factors_that_has_walks_is_taken(budget, sides):
 
 def test_many_steps_are_spent_almost_wholly():
     for budget in (100, 250, 700, 1500):
-        spent = spend_budget(heat_sizes, [0.0, 4.6, 40.0], budget, sides=1, stitches=[1])
+        spent = allocate_budget(heat_sizes, [0.0, 4.6, 40.0], budget, sides=1, stitches=[1])
         assert spent.edges + spent.n_walks * spent.sampler.mean_steps > 0.85 * budget
 
 
@@ -128,7 +130,7 @@ def test_steps_that_are_left_make_walks_longer():
     """15 walks of the matched law leave 28 % of the steps."""
     law = budgeting.matched_after(heat_sizes(1), 0)
     steps = 16 * law.sum() * (1 - 1e-6) / 0.9
-    spent = spend_budget(heat_sizes, [0.0], steps, sides=1, stitches=[1])
+    spent = allocate_budget(heat_sizes, [0.0], steps, sides=1, stitches=[1])
     assert spent.sampler.mean_steps > 1.05 * law.sum()
     assert (np.array(spent.sampler.law)[: law.size] >= law - 1e-15).all()
     assert spent.n_walks * spent.sampler.mean_steps <= steps
@@ -157,7 +159,7 @@ def test_the_head_has_the_least_variance_times_steps():
             for head, cost in enumerate(costs)
             for law in [budgeting.matched_after(sizes, head)]
         ]
-        chosen = spend_walks(sizes, costs, n_walks, lambda head: budgeting.matched_after(sizes, head))
+        chosen = allocate_walks(sizes, costs, n_walks, lambda head: budgeting.matched_after(sizes, head))
         assert chosen.sampler.head == int(np.argmin(scores))
         assert chosen.score == pytest.approx(min(scores))
     assert chosen.sampler.head > 1
@@ -166,7 +168,7 @@ def test_the_head_has_the_least_variance_times_steps():
 def test_what_a_head_has_all_of_takes_no_walks():
     sizes = np.zeros(128)
     sizes[:3] = 1.0, 2.0, 1.0
-    spent = spend_budget(lambda _: sizes, [0.0, 5.0, 25.0, 90.0], 400, sides=1, stitches=[1])
+    spent = allocate_budget(lambda _: sizes, [0.0, 5.0, 25.0, 90.0], 400, sides=1, stitches=[1])
     assert spent.sampler.head == 2
     assert spent.n_walks == 16
     assert spent.sampler.mean_steps < 1e-5
@@ -177,7 +179,7 @@ def test_what_a_head_has_all_of_takes_no_walks():
 def test_polynomials_are_not_split_into_roots_that_decay_slower(p, stitches):
     """(2 + x)^(p/2l) ends within three hops for some l, and is not one for others."""
     kernel = wk.PStepRandomWalk(p, 3.0)
-    spent = spend_on_polynomial(
+    spent = allocate_to_polynomial(
         lambda n: np.abs(kernel.modulation(256, stitches=n)), [0.0, 4.6, 40.0, 120.0], 400,
         sides=1, stitches=range(1, 7),
     )  # fmt: skip
@@ -186,4 +188,4 @@ def test_polynomials_are_not_split_into_roots_that_decay_slower(p, stitches):
 
 def test_too_few_steps_for_any_polynomial():
     sizes = np.ones(64)
-    assert spend_on_polynomial(lambda _: sizes, [0.0], 3.0, sides=1, stitches=[1, 2]) is None
+    assert allocate_to_polynomial(lambda _: sizes, [0.0], 3.0, sides=1, stitches=[1, 2]) is None

@@ -125,3 +125,12 @@ def test_error_bars_have_the_rounding_of_dense_kernels(options):
         held.append((low <= exact) & (exact <= high))
         assert not estimate.rare.any()
     assert np.mean(held) > 0.9
+
+
+@pytest.mark.parametrize(
+    "options", [{"ensembles": "independent"}, {"pair": "lazy"}, {"stitches": 2}], ids=str
+)
+def test_a_transpose_has_the_steps_of_its_walks(options):
+    K = wk.estimate_kernel(graphs.karate(), KERNEL, 32, **options)
+    assert K.T.n_steps == K.n_steps > 0
+    assert K.T.T.n_steps == K.n_steps

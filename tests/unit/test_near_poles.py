@@ -77,7 +77,7 @@ def test_a_zero_near_the_circle_ends_the_radius_of_the_root():
 
 
 def test_coefficients_that_cannot_be_told_from_values_are_refused(monkeypatch):
-    for name in ("MOST_POINTS", "MOST_FINE_POINTS"):
+    for name in ("MAX_POINTS", "MAX_FINE_POINTS"):
         monkeypatch.setattr(sequences, name, 2**12)
     assert np.allclose(sequences.power_on_circle(lambda z: 1 / (1 - z), 1.0, 64, 1.0), 1.0)
     with pytest.raises(ValueError, match=r"cannot be told.*Ask for fewer terms"):

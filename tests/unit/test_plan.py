@@ -9,7 +9,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.kernels import SquaredSeries
-from walkernel.operators._plan import Asked, make_plan
+from walkernel.operators._plan import Request, make_plan
 
 HEAT = wk.Diffusion(1.5)
 WIDE = wk.Diffusion(30.0)
@@ -17,10 +17,10 @@ SAMPLER = wk.CoupledWalks((1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005), head=1
 
 
 def plan(graph, kernel=HEAT, **options):
-    asked = dict.fromkeys(("ensembles", "n_walks", "budget", "sampler", "stitches"))
-    asked |= {"pair": "auto", "local": False, **options}
-    asked["ids"] = np.arange(graph.n_nodes) if "ids" not in options else options["ids"]
-    return make_plan(Asked(graph=graph, kernel=kernel, **asked))
+    request = dict.fromkeys(("ensembles", "n_walks", "budget", "sampler", "stitches"))
+    request |= {"pair": "auto", "local": False, **options}
+    request["ids"] = np.arange(graph.n_nodes) if "ids" not in options else options["ids"]
+    return make_plan(Request(graph=graph, kernel=kernel, **request))
 
 
 def origin(K):

@@ -255,7 +255,7 @@ def test_bad_input_of_the_law():
 
 def test_error_bars_beyond_the_memory_are_refused(monkeypatch):
     K = stitched(UNSIGNED, 2)
-    monkeypatch.setattr(_stitched, "MOST_MEMORY", 2**10)
+    monkeypatch.setattr(_stitched, "MAX_MEMORY", 2**10)
     with pytest.raises(ValueError, match=r"GiB of them\. Use stitches=1, or estimate_product"):
         K.estimate(0, 1)
     assert K.estimate_product(np.ones(30)).stderr.shape == (30,)
@@ -263,7 +263,7 @@ def test_error_bars_beyond_the_memory_are_refused(monkeypatch):
 
 def test_too_many_entries_are_refused(monkeypatch):
     K = stitched(UNSIGNED, 2)
-    monkeypatch.setattr(_stitched, "MOST_PRODUCTS", 10 * K._deposits())
+    monkeypatch.setattr(_stitched, "MAX_PRODUCTS", 10 * K._deposits())
     assert K.entries(0, [1, 2]).shape == (2,)
     with pytest.raises(ValueError, match=r"got 30 rows of a graph of 30 nodes\. Use stitches=1"):
         K.diagonal()

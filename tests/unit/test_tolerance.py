@@ -8,7 +8,7 @@ import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
 from walkernel.operators._error_bars import count_groups
-from walkernel.operators._plan import Asked, make_plan
+from walkernel.operators._plan import Request, make_plan
 from walkernel.operators._tolerance import _batch_for, whole_groups
 
 HEAT = wk.Diffusion(1.5)
@@ -152,7 +152,7 @@ def test_what_would_take_for_ever_is_refused_after_the_first_batch(options):
 
 
 def test_a_first_batch_that_is_too_large_is_not_walked(monkeypatch):
-    monkeypatch.setattr(_tolerance, "MOST_STEPS", 100)
+    monkeypatch.setattr(_tolerance, "MAX_STEPS", 100)
     with pytest.raises(ValueError, match="tolerance must be one that 1e\\+02 steps"):
         wk.estimate_kernel(
             graphs.karate(), HEAT, tolerance=0.5, progress=lambda *done: pytest.fail(str(done))
@@ -160,7 +160,7 @@ def test_a_first_batch_that_is_too_large_is_not_walked(monkeypatch):
 
 
 def test_memory_is_forecast(monkeypatch):
-    monkeypatch.setattr(_tolerance, "MOST_BYTES", 34 * 34 * 12 - 1)
+    monkeypatch.setattr(_tolerance, "MAX_BYTES", 34 * 34 * 12 - 1)
     with pytest.raises(ValueError, match="GiB or more"):
         wk.estimate_kernel(graphs.karate(), wk.Diffusion(4.0), tolerance=0.01)
 
@@ -176,7 +176,7 @@ def test_walks_come_in_whole_groups(needed, group):
 
 
 class NoLongerHeads:
-    def edges(self, asked, plan, limit):
+    def edges(self, request, plan, limit):
         return [0.0] * (plan.sampler.head + 1)
 
 
@@ -184,11 +184,13 @@ class NoLongerHeads:
 def test_a_quarter_of_the_variance_takes_four_times_the_walks(stitches):
     graph = graphs.weighted()
     options = dict.fromkeys(("ensembles", "budget", "sampler"))
-    asked = Asked(graph, HEAT, np.arange(30), "auto", n_walks=256, stitches=stitches, local=False, **options)
-    plan = make_plan(asked)
+    request = Request(
+        graph, HEAT, np.arange(30), "auto", n_walks=256, stitches=stitches, local=False, **options
+    )
+    plan = make_plan(request)
     assert plan.sampler.head > 0
     K = wk.estimate_kernel(graph, HEAT, 256, sampler=plan.sampler, stitches=stitches)
-    batch = _batch_for(asked, plan, K, 0.25, NoLongerHeads())
+    batch = _batch_for(request, plan, K, 0.25, NoLongerHeads())
     assert batch.sampler.survival() == pytest.approx(plan.sampler.survival())
     assert batch.n_walks == 1024
     assert batch.n_steps == pytest.approx(30 * 1024 * stitches * plan.sampler.mean_steps)

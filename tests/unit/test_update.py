@@ -258,7 +258,7 @@ GLOBAL = {
 
 @pytest.mark.parametrize("name", GLOBAL)
 def test_what_all_nodes_share_may_change(monkeypatch, name):
-    monkeypatch.setattr(_update, "MOST_REWALKED", 1.0)
+    monkeypatch.setattr(_update, "MAX_REWALKED", 1.0)
     matrix, sampler, a, b, shared = GLOBAL[name]
     for before, after in ((a, b), (b, a)):
         walks = wk.sample_walks(before, 4, matrix=matrix, sampler=sampler)

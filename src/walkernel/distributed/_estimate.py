@@ -15,7 +15,13 @@ from walkernel.distributed._features import brought_here, sample_job
 from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import KernelOperator, check_wishes, in_directory, realize, refuse_tolerance
+from walkernel.operators import (
+    KernelOperator,
+    build_operator,
+    in_directory,
+    refuse_tolerance,
+    validate_request,
+)
 from walkernel.walks import Sampler
 
 
@@ -68,7 +74,7 @@ def estimate_kernel(
     True
     """
     owner = "walkernel.distributed.estimate_kernel"
-    asked = check_wishes(
+    request = validate_request(
         owner, graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
@@ -79,4 +85,4 @@ def estimate_kernel(
     else:
         refuse_tolerance(owner, tolerance)
         source = in_directory(owner, directory, size, brought_here(cluster), report)
-    return realize(asked, tolerance, check_seed(owner, seed), source)
+    return build_operator(request, tolerance, check_seed(owner, seed), source)

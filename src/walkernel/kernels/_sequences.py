@@ -24,10 +24,10 @@ Function = Callable[[NDArray[np.complex128]], NDArray[np.complex128]]
 
 EPSILON = float(np.finfo(np.float64).eps)
 AGREEMENT = 1e-14
-MOST_POINTS = 2**17
-MOST_EVEN_POINTS = 2**12
+MAX_POINTS = 2**17
+MAX_EVEN_POINTS = 2**12
 """Points of a circle that are tried before it is cut into arcs."""
-MOST_FINE_POINTS = 2**20
+MAX_FINE_POINTS = 2**20
 """Points of a circle near a singularity."""
 LARGEST_RADIUS = 2.0**20
 SMALLEST_RADIUS = 2.0**-20
@@ -245,7 +245,7 @@ def _resolve(function: Function, radius: float, *, turns: bool = False) -> Arcs 
     n_points = 0
     while middles.size:
         n_points += middles.size * NODES.size
-        if n_points > MOST_POINTS or half < SHORTEST_ARC:
+        if n_points > MAX_POINTS or half < SHORTEST_ARC:
             return None
         points = radius * np.exp(1j * middles)[:, None] * np.exp(1j * half * NODES)
         with np.errstate(all="ignore"):
@@ -281,7 +281,7 @@ def _is_analytic(function: Function, radius: float) -> bool:
     so close to the circle that it takes too many of them.
     """
     n_points = 256
-    while n_points <= MOST_POINTS:
+    while n_points <= MAX_POINTS:
         values = _on_circle(function, radius, n_points)
         if not _usable(values):
             return False
@@ -289,7 +289,7 @@ def _is_analytic(function: Function, radius: float) -> bool:
         half, part = n_points // 2, n_points // 8
         if spectrum[half - part :].max() <= least:
             return True
-        if n_points >= MOST_EVEN_POINTS and spectrum[half - part : half + part].max() > least:
+        if n_points >= MAX_EVEN_POINTS and spectrum[half - part : half + part].max() > least:
             arcs = _resolve(function, radius)
             return arcs is not None and _has_no_negative_frequencies(arcs, radius)
         n_points *= 2
@@ -340,10 +340,10 @@ def _circles(edge: float, length: int) -> list[tuple[float, int]]:
     There are some near the edge, the unit circle, and four to each doubling. Late coefficients are on those
     so near the edge that r^length is not small, which take the most points.
     """
-    fine = [(edge * math.exp(-share / length), MOST_FINE_POINTS) for share in (0.25, 1.0, 4.0)]
+    fine = [(edge * math.exp(-share / length), MAX_FINE_POINTS) for share in (0.25, 1.0, 4.0)]
     near = [edge * part for part in (0.99, 0.97, 0.93)] + [1.0] * (edge > 1.0)
     n_circles = max(8, math.ceil(4 * math.log2(edge / SMALLEST_RADIUS)))
-    return fine + [(r, MOST_POINTS) for r in near + [edge * 2.0 ** (-j / 4) for j in range(1, n_circles)]]
+    return fine + [(r, MAX_POINTS) for r in near + [edge * 2.0 ** (-j / 4) for j in range(1, n_circles)]]
 
 
 def _aliasing(spectrum: NDArray[np.complex128]) -> float:
@@ -375,7 +375,7 @@ def _power_samples(
             powers = np.exp(logs)
             found = powers, EPSILON * float((np.abs(powers) * (4 + np.abs(logs))).max())
         if found is not None and (
-            most_points < MOST_FINE_POINTS or _aliasing(np.fft.fft(found[0]) / n_points) <= found[1]
+            most_points < MAX_FINE_POINTS or _aliasing(np.fft.fft(found[0]) / n_points) <= found[1]
         ):
             return found
         n_points *= 2

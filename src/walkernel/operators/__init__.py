@@ -3,11 +3,11 @@
 from walkernel.operators._base import KernelOperator
 from walkernel.operators._error_bars import Estimate, enough_groups
 from walkernel.operators._estimate import (
-    check_wishes,
+    build_operator,
     estimate_kernel,
     in_directory,
-    realize,
     refuse_tolerance,
+    validate_request,
 )
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
@@ -22,14 +22,14 @@ __all__ = [
     "Product",
     "Side",
     "Walked",
-    "check_wishes",
+    "build_operator",
     "enough_groups",
     "estimate_kernel",
     "exact_kernel",
     "in_directory",
     "of_size_one",
     "polynomial_operator",
-    "realize",
     "refuse_tolerance",
     "standard_errors",
+    "validate_request",
 ]

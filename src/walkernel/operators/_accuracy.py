@@ -34,11 +34,11 @@ CONFIDENCE = 0.95
 """Share of all samples whose error is within the margin."""
 ROUNDING = 1e-13
 """Relative error of sums of floating-point numbers."""
-MOST_TIMES = 1e100
+MAX_TIMES = 1e100
 """How many times the norm of its estimate a kernel's norm may be, lest its square overflow."""
-ENTRIES, FEWEST_COLUMNS, MOST_COLUMNS = 2**13, 4, 64
+ENTRIES, MIN_COLUMNS, MAX_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
-ENTRIES_OF_T, FEWEST_OF_T = 2**10, 2
+ENTRIES_OF_T, MIN_OF_T = 2**10, 2
 """The same for the signs that T is taken from."""
 
 
@@ -91,7 +91,7 @@ class Accuracy(NamedTuple):
 def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     """Return how far an operator made of walks is from the kernel; its walks are walked again."""
     n = K.shape[0]
-    columns = max(FEWEST_COLUMNS, min(MOST_COLUMNS, ENTRIES // n))
+    columns = max(MIN_COLUMNS, min(MAX_COLUMNS, ENTRIES // n))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, columns))
     probes = _probes(K, signs)
     norm = float(root_sum_of_squares(K._matmat(probes), None))
@@ -104,7 +104,7 @@ def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     once = variance - 2 * twice
     if once < 0:  # then A and 2T are estimates of the same
         once, twice = 0.0, (variance / 2 + twice) / 2
-    largest = n * min(largest_norm(K.graph, K.kernel) / unit, MOST_TIMES) ** 2
+    largest = n * min(largest_norm(K.graph, K.kernel) / unit, MAX_TIMES) ** 2
     return Accuracy(once, twice, min(signal - once - twice, largest), _freedom(deviations), groups)
 
 
@@ -141,6 +141,6 @@ def _second_order(K: FeatureOperator | StitchedOperator, signs: NDArray[np.float
     """Return √T; 0 for products of factors, of which it is not known."""
     if K.stitches > 1:
         return 0.0
-    few = np.ascontiguousarray(signs[:, : max(FEWEST_OF_T, ENTRIES_OF_T // K.shape[0])])
+    few = np.ascontiguousarray(signs[:, : max(MIN_OF_T, ENTRIES_OF_T // K.shape[0])])
     _, doubled = K.deviations(few, second_order=True)
     return float(root_sum_of_squares(doubled, None) / np.sqrt(few.shape[1]))

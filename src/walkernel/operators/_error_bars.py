@@ -29,9 +29,9 @@ from walkernel.operators._unseen import EntryFeatures, unseen_errors
 from walkernel.walks import Sampler, WalkSpec
 from walkernel.weights import Pair
 
-FEWEST_GROUPS = 16
+MIN_GROUPS = 16
 PAIRS_AT_ONCE = 2**18
-MOST_RELATIVE_ERROR = 1 / 3
+MAX_RELATIVE_ERROR = 1 / 3
 """Above it, an entry is marked as rare: its distribution is too skew for an interval about the estimate."""
 ROUNDING, ROUNDING_OF_ENTRIES = 1e-12, 5e-15
 """Differences that are taken for rounding, relative to what differs, and to the norm of K: dense matrix
@@ -114,7 +114,7 @@ def count_groups(n_walks: int, sampler: Sampler) -> int:
     group = sampler.coupling.group
     whole = n_walks // group if n_walks % group == 0 else 1
     divisors = [d for d in range(1, whole + 1) if whole % d == 0]
-    return next((d for d in divisors if d >= FEWEST_GROUPS), divisors[-1])
+    return next((d for d in divisors if d >= MIN_GROUPS), divisors[-1])
 
 
 def enough_groups(owner: str, n_walks: int, sampler: Sampler) -> int:

@@ -28,7 +28,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._error_bars import Origin
-from walkernel.operators._plan import Asked, Plan, check_reach, is_two_sided, make_plan
+from walkernel.operators._plan import Plan, Request, check_reach, is_two_sided, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
@@ -116,7 +116,7 @@ def estimate_kernel(
     True
     """
     owner = "estimate_kernel"
-    asked = check_wishes(
+    request = validate_request(
         owner, graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
@@ -126,10 +126,10 @@ def estimate_kernel(
     else:
         refuse_tolerance(owner, tolerance)
         source = in_directory(owner, directory, None, in_this_process(threads), report)
-    return realize(asked, tolerance, check_seed(owner, seed), source)
+    return build_operator(request, tolerance, check_seed(owner, seed), source)
 
 
-def check_wishes(
+def validate_request(
     owner: str,
     graph: Graph,
     kernel: Kernel,
@@ -141,7 +141,7 @@ def check_wishes(
     ensembles: str | None,
     stitches: int | None,
     budget: float | None,
-) -> Asked:
+) -> Request:
     """Check what was asked for."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
@@ -151,21 +151,20 @@ def check_wishes(
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
-    asked = Asked(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
-    return asked
+    return Request(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
 
 
-def realize(asked: Asked, tolerance: float | None, seed: int, source: Source) -> KernelOperator:
+def build_operator(request: Request, tolerance: float | None, seed: int, source: Source) -> KernelOperator:
     """Decide what was left open, and make the operator from the walks that a source samples."""
 
     def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
-        factors = _factors(asked, plan, seed, source)
-        return factors[0] if plan.weights.stitches == 1 else StitchedOperator(asked.graph, factors)
+        factors = _factors(request, plan, seed, source)
+        return factors[0] if plan.weights.stitches == 1 else StitchedOperator(request.graph, factors)
 
     if tolerance is not None:
-        return meet_tolerance(asked, tolerance, walk)
-    plan = make_plan(asked)
-    check_reach(asked, plan)
+        return meet_tolerance(request, tolerance, walk)
+    plan = make_plan(request)
+    check_reach(request, plan)
     return walk(plan)
 
 
@@ -214,33 +213,35 @@ class _Rows(NamedTuple):
     n_steps: int
 
 
-def _factors(asked: Asked, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
+def _factors(request: Request, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
-    graph = asked.graph
+    graph = request.graph
     stitches, independent = plan.weights.stitches, is_two_sided(plan.weights, plan.ensembles)
     evens, odds = list(range(0, 2 * stitches, 2)), list(range(1, 2 * stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
     found: dict[int, _Rows] = {}
     for streams in together:
-        found |= zip(streams, _sample(asked, plan, seed, source, streams), strict=True)
+        found |= zip(streams, _sample(request, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
-    spec = _spec(asked, plan, seed)
+    spec = _spec(request, plan, seed)
     origins = [Origin(spec.on_stream(k), plan.weights, plan.ensembles, n_steps) for k in evens]
-    return [_join(asked, plan, found, origin) for origin in origins]
+    return [_join(request, plan, found, origin) for origin in origins]
 
 
-def _spec(asked: Asked, plan: Plan, seed: int) -> WalkSpec:
-    return WalkSpec(asked.graph, asked.ids, plan.n_walks, plan.sampler, seed, matrix=asked.kernel.matrix)
+def _spec(request: Request, plan: Plan, seed: int) -> WalkSpec:
+    return WalkSpec(
+        request.graph, request.ids, plan.n_walks, plan.sampler, seed, matrix=request.kernel.matrix
+    )
 
 
-def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> FeatureOperator:
+def _join(request: Request, plan: Plan, found: dict[int, _Rows], origin: Origin) -> FeatureOperator:
     """Return the factor whose walks begin with a stream."""
-    graph, ids = asked.graph, asked.ids
+    graph, ids = request.graph, request.ids
     left, norms, _ = found[origin.spec.stream]
     sides: list[Any] = [left]
     if plan.weights.other is None:
-        sides.append(stay_at_home(ids, graph.n_nodes))
+        sides.append(identity_features(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
         sides.append(found[origin.spec.stream + 1].features)
     here = not isinstance(left, FeatureBlocks)
@@ -256,9 +257,9 @@ def _join(asked: Asked, plan: Plan, found: dict[int, _Rows], origin: Origin) -> 
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
 
 
-def _sample(asked: Asked, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[_Rows]:
+def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[_Rows]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
-    spec = _spec(asked, plan, seed)
+    spec = _spec(request, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
     f = plan.weights.values(spec.longest + 1, spec.scale)
     apart = plan.weights.stitches > 1 and plan.sampler.head > 0
@@ -269,7 +270,7 @@ def _sample(asked: Asked, plan: Plan, seed: int, source: Source, streams: list[i
     return [_Rows(SharedHead(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]
 
 
-def stay_at_home(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
+def identity_features(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
     """Return the features of walks that make no step: f₂ = δ₀."""
     shape = (ids.size, n_nodes)
     return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)

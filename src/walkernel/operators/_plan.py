@@ -10,31 +10,31 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.budgeting import (
-    FEWEST_WALKS,
-    PROBES,
-    Spending,
+    HEAD_PROBES,
+    MIN_PLANNED_WALKS,
+    Allocation,
+    allocate_budget,
+    allocate_to_polynomial,
+    allocate_walks,
     head_costs,
     matched_after,
-    spend_budget,
-    spend_on_polynomial,
-    spend_walks,
 )
 from walkernel.convergence import Modulated
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.planning import MOST_STITCHES, check_served, checked_sampler, choose_pair, warn_of_unreached
-from walkernel.sampling import MOST_WALKS
+from walkernel.planning import MAX_STITCHES, check_served, checked_sampler, choose_pair, warn_of_unreached
+from walkernel.sampling import MAX_WALKS
 from walkernel.walks import CoupledWalks, Sampler
 from walkernel.weights import Pair
 
 OWNER = "estimate_kernel"
 DEFAULT_STEPS = 400
 """Steps from each node if nothing is said, and more where three walks are longer."""
-MOST_CHOSEN = 6
+MAX_CHOSEN = 6
 """Factors that are chosen unasked: more have less error yet, in ever longer products."""
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """What the user said, as far as it is checked at the door."""
 
     graph: Graph
@@ -59,73 +59,73 @@ class Plan(NamedTuple):
     n_walks: int
 
 
-def make_plan(asked: Asked) -> Plan:
+def make_plan(request: Request) -> Plan:
     """Decide all that is left open."""
-    if asked.n_walks is not None and asked.budget is not None:
-        refuse(OWNER, "budget", "None if n_walks is given", asked.budget, "Give one of the two.")
-    weights, note = settle(asked)
-    if asked.sampler is not None or not _has_finite_variance(asked, weights):
-        return _with_sampler(asked, weights, note)
-    ensembles = _ensembles(asked, weights)
-    spent = _spend(asked, weights, ensembles)
+    if request.n_walks is not None and request.budget is not None:
+        refuse(OWNER, "budget", "None if n_walks is given", request.budget, "Give one of the two.")
+    weights, note = settle(request)
+    if request.sampler is not None or not _has_finite_variance(request, weights):
+        return _with_sampler(request, weights, note)
+    ensembles = _ensembles(request, weights)
+    spent = _allocate(request, weights, ensembles)
     weights = weights.stitched(spent.stitches)
-    if asked.n_walks is not None and ensembles == "debiased" and asked.ensembles is None:
+    if request.n_walks is not None and ensembles == "debiased" and request.ensembles is None:
         ensembles = "debiased" if spent.n_walks >= 2 else "independent"
     _check_groups(ensembles, spent.n_walks, spent.sampler)
-    checked_sampler(asked.graph, weights, spent.sampler)
+    checked_sampler(request.graph, weights, spent.sampler)
     return Plan(weights, note, ensembles, spent.sampler, spent.n_walks)
 
 
-def check_reach(asked: Asked, plan: Plan) -> None:
+def check_reach(request: Request, plan: Plan) -> None:
     """Warn if hardly any of the walks are as long as the kernel is wide; one walk has no error bars."""
     if plan.n_walks > 1:
-        warn_of_unreached(Modulated.of(asked.graph, plan.weights), plan.sampler, plan.n_walks)
+        warn_of_unreached(Modulated.of(request.graph, plan.weights), plan.sampler, plan.n_walks)
 
 
-def settle(asked: Asked) -> tuple[Pair, str]:
+def settle(request: Request) -> tuple[Pair, str]:
     """Return the pair, of as many factors as were asked for, and the reason for it if there is one."""
     stitches = 1
-    if asked.stitches is not None:
-        stitches = whole_number(OWNER, "stitches", asked.stitches, 1, MOST_STITCHES)
-    weights, note = choose_pair(asked.graph, asked.kernel, asked.pair, asked.sampler, stitches)
-    _check_stitches(stitches, asked.local, weights, note)
+    if request.stitches is not None:
+        stitches = whole_number(OWNER, "stitches", request.stitches, 1, MAX_STITCHES)
+    weights, note = choose_pair(request.graph, request.kernel, request.pair, request.sampler, stitches)
+    _check_stitches(stitches, request.local, weights, note)
     return weights, note
 
 
-def _spend(asked: Asked, weights: Pair, ensembles: str) -> Spending:
+def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
     """Choose head, law, groups and factors for a number of walks or of steps."""
     two_sided, stitches = is_two_sided(weights, ensembles), weights.stitches
 
     def sizes_of(factors: int) -> NDArray[np.float64]:
-        return walked_sizes(asked, weights.stitched(factors))
+        return walked_sizes(request, weights.stitched(factors))
 
     def costs(limit: float) -> list[float]:
-        return edges_of_heads(asked, weights, ensembles, limit)
+        return edges_of_heads(request, weights, ensembles, limit)
 
-    if asked.n_walks is not None:
-        n_walks = whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
+    if request.n_walks is not None:
+        n_walks = whole_number(OWNER, "n_walks", request.n_walks, 1, MAX_WALKS)
         sizes = sizes_of(stitches)
         limit = n_walks * float(matched_after(sizes, 0).sum()) * stitches
-        walks = spend_walks(sizes, costs(limit), n_walks, lambda head: matched_after(sizes, head))
+        walks = allocate_walks(sizes, costs(limit), n_walks, lambda head: matched_after(sizes, head))
         return walks._replace(stitches=stitches)
     steps = DEFAULT_STEPS * 1.0
-    if asked.budget is not None:
-        steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
+    if request.budget is not None:
+        steps = real_number(OWNER, "budget", request.budget, above=0) / request.ids.size
     edges, sides = costs(steps / 2), 2 if two_sided else 1
     numbers = [stitches]
-    chooses = weights.other is not None and asked.budget is not None and asked.stitches is None
-    if chooses and not asked.local:
-        factors = {n: weights.stitched(n) for n in range(MOST_CHOSEN, 0, -1)}
-        numbers = [n for n, own in factors.items() if n == 1 or _has_finite_variance(asked, own)]
-        numbers = [n for n in numbers if Modulated.of(asked.graph, factors[n]).is_served] or [1]
-    if len(numbers) > 1 and math.isfinite(asked.kernel.degree):
-        spent = spend_on_polynomial(sizes_of, edges, steps, sides=sides, stitches=numbers[::-1])
+    chooses = weights.other is not None and request.budget is not None and request.stitches is None
+    if chooses and not request.local:
+        factors = {n: weights.stitched(n) for n in range(MAX_CHOSEN, 0, -1)}
+        numbers = [n for n, own in factors.items() if n == 1 or _has_finite_variance(request, own)]
+        numbers = [n for n in numbers if Modulated.of(request.graph, factors[n]).is_served] or [1]
+    if len(numbers) > 1 and math.isfinite(request.kernel.degree):
+        spent = allocate_to_polynomial(sizes_of, edges, steps, sides=sides, stitches=numbers[::-1])
     else:
-        spent = spend_budget(sizes_of, edges, steps, sides=sides, stitches=numbers)
+        spent = allocate_budget(sizes_of, edges, steps, sides=sides, stitches=numbers)
     if spent is not None:
         return spent
     fewest = 2 if ensembles == "debiased" else 1
-    return _few_steps(sizes_of(stitches), stitches, sides, steps, asked, fewest)
+    return _few_steps(sizes_of(stitches), stitches, sides, steps, request, fewest)
 
 
 def is_two_sided(weights: Pair, ensembles: str) -> bool:
@@ -133,89 +133,89 @@ def is_two_sided(weights: Pair, ensembles: str) -> bool:
     return weights.other is not None and ensembles == "independent"
 
 
-def walked_sizes(asked: Asked, weights: Pair) -> NDArray[np.float64]:
+def walked_sizes(request: Request, weights: Pair) -> NDArray[np.float64]:
     """Return the |f_k| of what the walks of a factor are weighted with, the largest between ½ and 1."""
-    modulated = Modulated.of(asked.graph, weights)
+    modulated = Modulated.of(request.graph, weights)
     check_served(modulated)
     sizes = modulated.sizes("weights", rest=2.0**-64)
     return np.asarray(np.ldexp(sizes, -np.frexp(sizes.max())[1]))
 
 
 def edges_of_heads(
-    asked: Asked, weights: Pair, ensembles: str, limit: float, n_probes: int = PROBES
+    request: Request, weights: Pair, ensembles: str, limit: float, n_probes: int = HEAD_PROBES
 ) -> list[float]:
     """Return the edges that exact heads of 0, 1, … hops follow from a node on average, up to a limit."""
     directions = weights.directions if is_two_sided(weights, ensembles) else (False,)
-    return head_costs(asked.graph, asked.ids, asked.kernel.matrix, directions, limit, n_probes=n_probes)
+    return head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, n_probes=n_probes)
 
 
 def _few_steps(
-    sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, asked: Asked, fewest: int
-) -> Spending:
+    sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, request: Request, fewest: int
+) -> Allocation:
     """Return the few walks that a small budget is enough for, or refuse it."""
     law = matched_after(sizes, 0)
     per_walk = float(law.sum()) * sides * stitches
-    count = _enough(int(steps / per_walk + 1e-9), per_walk, asked, fewest)
-    return Spending(CoupledWalks(tuple(law), group=1), count, stitches, 0.0, np.inf)
+    count = _enough(int(steps / per_walk + 1e-9), per_walk, request, fewest)
+    return Allocation(CoupledWalks(tuple(law), group=1), count, stitches, 0.0, np.inf)
 
 
-def _with_sampler(asked: Asked, weights: Pair, note: str) -> Plan:
+def _with_sampler(request: Request, weights: Pair, note: str) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
-    graph, is_pair = asked.graph, weights.other is not None
-    _refuse_ensembles(graph, weights, asked.ensembles)
-    count = 1 if asked.n_walks is None else whole_number(OWNER, "n_walks", asked.n_walks, 1, MOST_WALKS)
-    sampler = checked_sampler(graph, weights, asked.sampler)
+    graph, is_pair = request.graph, weights.other is not None
+    _refuse_ensembles(graph, weights, request.ensembles)
+    count = 1 if request.n_walks is None else whole_number(OWNER, "n_walks", request.n_walks, 1, MAX_WALKS)
+    sampler = checked_sampler(graph, weights, request.sampler)
     one_set = is_pair and not graph.directed  # may serve both sides
-    sides = 2 if is_pair and (asked.ensembles == "independent" or graph.directed) else 1
-    if asked.n_walks is None:
-        count = _count(asked, sampler, weights, sides)
-    ensembles = asked.ensembles or (
+    sides = 2 if is_pair and (request.ensembles == "independent" or graph.directed) else 1
+    if request.n_walks is None:
+        count = _count(request, sampler, weights, sides)
+    ensembles = request.ensembles or (
         "debiased" if one_set and count > sampler.coupling.group else "independent"
     )
-    if asked.n_walks is None:
+    if request.n_walks is None:
         sides = 2 if is_two_sided(weights, ensembles) else 1
-        count = _count(asked, sampler, weights, sides)
+        count = _count(request, sampler, weights, sides)
         fewest = sampler.coupling.group + 1 if ensembles == "debiased" else 1
-        count = min(_enough(count, sampler.mean_steps * sides * weights.stitches, asked, fewest), MOST_WALKS)
+        count = min(_enough(count, sampler.mean_steps * sides * weights.stitches, request, fewest), MAX_WALKS)
     _check_groups(ensembles, count, sampler)
     return Plan(weights, note, ensembles, sampler, count)
 
 
-def _count(asked: Asked, sampler: Sampler, weights: Pair, sides: int) -> int:
+def _count(request: Request, sampler: Sampler, weights: Pair, sides: int) -> int:
     """Return the walks from each node that the steps are enough for, if any."""
     steps, limit = DEFAULT_STEPS * 1.0, np.inf
-    if asked.budget is not None:
-        limit = steps = real_number(OWNER, "budget", asked.budget, above=0) / asked.ids.size
+    if request.budget is not None:
+        limit = steps = real_number(OWNER, "budget", request.budget, above=0) / request.ids.size
     if sampler.head:
         directions = weights.directions[:sides]
-        costs = head_costs(asked.graph, asked.ids, asked.kernel.matrix, directions, limit, sampler.head)
+        costs = head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, sampler.head)
         if len(costs) <= sampler.head:
             rule = f"enough for the edges of exact heads of {sampler.head} hops"
-            refuse(OWNER, "budget", rule, asked.budget, "Give more, fewer nodes=, or a shorter head.")
+            refuse(OWNER, "budget", rule, request.budget, "Give more, fewer nodes=, or a shorter head.")
         steps -= costs[sampler.head]
     return max(0, int(steps / (sampler.mean_steps * sides * weights.stitches) + 1e-9))
 
 
-def _enough(count: int, per_walk: float, asked: Asked, fewest: int) -> int:
+def _enough(count: int, per_walk: float, request: Request, fewest: int) -> int:
     """Return a number of walks that serves; refuse a budget that is too small, but not the default one."""
-    if asked.budget is None:
-        return max(count, fewest, FEWEST_WALKS)
+    if request.budget is None:
+        return max(count, fewest, MIN_PLANNED_WALKS)
     if count < fewest:
         walks = "one walk" if fewest == 1 else f"{fewest} walks"
-        steps = math.ceil(per_walk * fewest * asked.ids.size - 1e-6)
+        steps = math.ceil(per_walk * fewest * request.ids.size - 1e-6)
         rule = f"at least {steps} steps, {walks} from each node"
-        refuse(OWNER, "budget", rule, asked.budget, "Give more, or fewer nodes=.")
+        refuse(OWNER, "budget", rule, request.budget, "Give more, or fewer nodes=.")
     return count
 
 
-def _has_finite_variance(asked: Asked, weights: Pair) -> bool:
-    return Modulated.of(asked.graph, weights).largest_p_halt() > 0
+def _has_finite_variance(request: Request, weights: Pair) -> bool:
+    return Modulated.of(request.graph, weights).largest_p_halt() > 0
 
 
-def _ensembles(asked: Asked, weights: Pair) -> str:
-    _refuse_ensembles(asked.graph, weights, asked.ensembles)
-    symmetric = weights.other is not None and not asked.graph.directed
-    return asked.ensembles or ("debiased" if symmetric else "independent")
+def _ensembles(request: Request, weights: Pair) -> str:
+    _refuse_ensembles(request.graph, weights, request.ensembles)
+    symmetric = weights.other is not None and not request.graph.directed
+    return request.ensembles or ("debiased" if symmetric else "independent")
 
 
 def _refuse_ensembles(graph: Graph, weights: Pair, ensembles: str | None) -> None:

@@ -22,7 +22,7 @@ from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_r
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.polynomials import suited_polynomial
 
-MOST_DIAGONAL = 2**34
+MAX_DIAGONAL = 2**34
 """Multiplications that a diagonal, one unit vector for each node, may cost."""
 
 
@@ -81,20 +81,20 @@ class PolynomialOperator(KernelOperator):
         return PolynomialOperator(self.graph, self.matrix.T, self.coefficients, self.recurrence, self.tol)
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        turned = self._transpose()
+        transposed = self._transpose()
         result = np.empty((positions.size, self.shape[1]))
         size = max(1, ROWS_AT_ONCE // self.shape[1])
         for first in range(0, positions.size, size):
             part = positions[first : first + size]
             units = np.zeros((self.shape[0], part.size))
             units[part, np.arange(part.size)] = 1.0
-            result[first : first + size] = turned._matmat(units).T
+            result[first : first + size] = transposed._matmat(units).T
         return result
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.unique(rows)
         cost = needed.size * self.coefficients.size * (self.matrix.nnz + self.shape[0])
-        if cost > MOST_DIAGONAL:
+        if cost > MAX_DIAGONAL:
             refuse(
                 "KernelOperator",
                 "the entries asked for",

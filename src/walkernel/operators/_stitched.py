@@ -31,7 +31,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 from walkernel.operators._error_bars import (
-    MOST_RELATIVE_ERROR,
+    MAX_RELATIVE_ERROR,
     Estimate,
     Origin,
     enough_groups,
@@ -45,9 +45,9 @@ from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen
 from walkernel.operators._walk import FeatureOperator
 from walkernel.products import multiply_transposed
 
-MOST_MEMORY = 2**32
+MAX_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""
-MOST_PRODUCTS = 2**36
+MAX_PRODUCTS = 2**36
 """Multiplications that entries, a row of K̂ for each row node, may cost."""
 
 
@@ -76,7 +76,7 @@ class StitchedOperator(KernelOperator):
         self.factors, self.stitches = tuple(factors), len(factors)
         self.pair, self.ensembles, self.note = factors[0].pair, factors[0].ensembles, factors[0].note
         self._products = _products(self.factors, self.ensembles == "shared", graph.directed)
-        self._turned: KernelOperator | None = None
+        self._transposed: KernelOperator | None = None
 
     def __repr__(self) -> str:
         n = self.shape[0]
@@ -105,10 +105,10 @@ class StitchedOperator(KernelOperator):
     def _transpose(self) -> KernelOperator:
         if not self.graph.directed:
             return self
-        if self._turned is None:
-            turned = StitchedOperator(self.graph, _turned(self.factors))
-            turned._turned, self._turned = self, turned
-        return self._turned
+        if self._transposed is None:
+            transposed = StitchedOperator(self.graph, _transposed(self.factors))
+            transposed._transposed, self._transposed = self, transposed
+        return self._transposed
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         block = np.zeros((positions.size, self.shape[1]))
@@ -124,7 +124,7 @@ class StitchedOperator(KernelOperator):
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.unique(rows).size
-        if needed * self._deposits() > MOST_PRODUCTS:
+        if needed * self._deposits() > MAX_PRODUCTS:
             refuse(
                 "KernelOperator",
                 "the entries asked for",
@@ -164,7 +164,7 @@ class StitchedOperator(KernelOperator):
         errors, groups = self._entry_errors(rows, columns)
         origin = self.factors[0]._walked_by()
         errors = with_rounding(errors, values.ravel(), origin)
-        rare = errors > MOST_RELATIVE_ERROR * np.abs(values.ravel())
+        rare = errors > MAX_RELATIVE_ERROR * np.abs(values.ravel())
         if not WalkLaw.of(origin, 0).is_exact:
             rare |= errors == 0  # no walk of a length that matters leads there
         limits = np.where(rare, largest_entry(origin), 0.0) if rare.any() else np.zeros(rows.size)
@@ -259,7 +259,7 @@ class StitchedOperator(KernelOperator):
         origins = [factor.origin for factor in self.factors if factor.origin is not None]
         groups = enough_groups(owner, origins[0].spec.n_walks, origins[0].spec.sampler)
         needed = groups * sum(16 * (factor.left.nnz + factor.right.nnz) for factor in self.factors)
-        if needed > MOST_MEMORY:
+        if needed > MAX_MEMORY:
             refuse(
                 owner,
                 "the operator",
@@ -278,7 +278,7 @@ def _of_size_one(values: NDArray[np.float64], unit: float) -> tuple[NDArray[np.f
     return values / size, unit * size
 
 
-def _turned(factors: Sequence[FeatureOperator]) -> tuple[FeatureOperator, ...]:
+def _transposed(factors: Sequence[FeatureOperator]) -> tuple[FeatureOperator, ...]:
     """Return the factors of the transposed product."""
     return tuple(factor._transpose() for factor in reversed(factors))
 
@@ -290,8 +290,8 @@ def _products(
     if shared:
         one = scipy.sparse.eye_array(factors[0].shape[0], format="csr")
         halves = [FeatureOperator(factor.graph, factor.ids, factor.left, one) for factor in factors[:-1]]
-        return [(*halves, factors[-1], *_turned(halves))]
-    return [factors] if directed else [factors, _turned(factors)]
+        return [(*halves, factors[-1], *_transposed(halves))]
+    return [factors] if directed else [factors, _transposed(factors)]
 
 
 class _Groups:

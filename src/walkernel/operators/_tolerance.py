@@ -38,8 +38,8 @@ from walkernel.operators._accuracy import Accuracy, accuracy
 from walkernel.operators._explain import feature_bytes
 from walkernel.operators._plan import (
     OWNER,
-    Asked,
     Plan,
+    Request,
     check_reach,
     edges_of_heads,
     is_two_sided,
@@ -53,21 +53,21 @@ from walkernel.planning import LAST_RESORT, check_served, divergence
 from walkernel.polynomials import find_polynomial
 from walkernel.walks import GROUPS, CoupledWalks, Sampler
 
-FEWEST_WALKS, FEWEST_IN_ALL = 16, 2**10
+MIN_FIRST_WALKS, MIN_FIRST_TOTAL = 16, 2**10
 """Walks of a batch, at least: from each node, and from all, lest those of a few nodes agree by chance."""
 LEAST_USE = 0.5
 """Share of the fewest walks that must be needed after a head, lest it be too long for the tolerance."""
 AIM = 0.9
 """Share of the tolerance that the next batch is to have as its error."""
-MOST_GROWTH = 16.0
+MAX_GROWTH = 16.0
 """How many times smaller the variance of the next batch may be: what is known from few walks is uncertain."""
-MOST_GROUPS = 24
+MAX_GROUPS = 24
 """Groups for error bars, which are between 16 and this."""
 ROUNDING = 1e-12
 """Error of what is exact."""
-MOST_STEPS = 10**10
-MOST_BYTES = 2**35
-PROBES, MOST_PROBED = 32, 2**22
+MAX_STEPS = 10**10
+MAX_BYTES = 2**35
+REFINE_PROBES, MAX_PROBED = 32, 2**22
 """Nodes, and edges from them, that are followed to learn what heads cost."""
 BYTES_OF_STEP = 12
 """Memory that a deposit needs at most: a number and a column."""
@@ -84,80 +84,82 @@ class Batch(NamedTuple):
     """In all, by all sides and factors, and along all edges of heads."""
 
 
-def meet_tolerance(asked: Asked, tolerance: object, walk: Callable[[Plan], Operator]) -> Operator:
+def meet_tolerance(request: Request, tolerance: object, walk: Callable[[Plan], Operator]) -> Operator:
     """Walk in ever larger batches until the estimated error is at most the tolerance; return the last."""
-    wanted = _checked(asked, tolerance)
-    plan, heads = _first_plan(asked), _Heads()
-    _refuse_excess(asked, wanted, plan.n_walks * plan.sampler.mean_steps * _sets(plan) * asked.ids.size)
+    wanted = _checked(request, tolerance)
+    plan, heads = _first_plan(request), _Heads()
+    _refuse_excess(request, wanted, plan.n_walks * plan.sampler.mean_steps * _sets(plan) * request.ids.size)
     while True:
         K = walk(plan)
         found = accuracy(K)
         if found.error * found.margin <= max(wanted, ROUNDING):
-            check_reach(asked, plan)
+            check_reach(request, plan)
             return K
-        share, least = _share_for(found, AIM * wanted / found.margin, asked), 1 / MOST_GROWTH
-        batch = _batch_for(asked, plan, K, share, heads)
-        _refuse_excess(asked, wanted, batch.n_steps, K)
+        share, least = _share_for(found, AIM * wanted / found.margin, request), 1 / MAX_GROWTH
+        batch = _batch_for(request, plan, K, share, heads)
+        _refuse_excess(request, wanted, batch.n_steps, K)
         if share < least:
-            batch = _batch_for(asked, plan, K, max(least, math.sqrt(share)), heads)
+            batch = _batch_for(request, plan, K, max(least, math.sqrt(share)), heads)
         if batch.n_walks <= plan.n_walks and batch.sampler.head <= plan.sampler.head:
-            _refuse_to_go_on(asked, f"{found.error:.2g}, which a further batch would not make smaller")
+            _refuse_unreachable(request, f"{found.error:.2g}, which a further batch would not make smaller")
         plan = plan._replace(sampler=batch.sampler, n_walks=batch.n_walks)
 
 
-def _share_for(found: Accuracy, wanted: float, asked: Asked) -> float:
+def _share_for(found: Accuracy, wanted: float, request: Request) -> float:
     """Return the share of a batch's variance that the tolerance allows, or refuse what no walks can meet.
 
     Where the error drowns the kernel, its norm is taken to be the error.
     """
     share = found.share_for(wanted) or found._replace(signal=found.once + found.twice).share_for(wanted)
     if not 0 < share < 1:  # nor NaN, where the norms are no numbers
-        _refuse_to_go_on(asked, f"{found.error:.2g}, from which the walks that are needed cannot be told")
+        _refuse_unreachable(
+            request, f"{found.error:.2g}, from which the walks that are needed cannot be told"
+        )
     return share
 
 
-def _refuse_to_go_on(asked: Asked, received: str) -> NoReturn:
+def _refuse_unreachable(request: Request, received: str) -> NoReturn:
     """Refuse a tolerance that batch after batch would not come nearer to."""
-    rule = f"None for {asked.kernel}, unless the error of the first walks tells how many are needed"
+    rule = f"None for {request.kernel}, unless the error of the first walks tells how many are needed"
     remedy = "Give n_walks or budget in place of a tolerance, or use polynomial_operator."
     refuse(OWNER, "tolerance", rule, Described(f"an error of {received}"), remedy)
 
 
-def _checked(asked: Asked, tolerance: object) -> float:
+def _checked(request: Request, tolerance: object) -> float:
     """Return the tolerance, and refuse what it cannot go together with."""
     wanted = real_number(OWNER, "tolerance", tolerance, above=0, below=1)
     for name in ("n_walks", "budget"):
-        if getattr(asked, name) is not None:
+        if getattr(request, name) is not None:
             refuse(OWNER, "tolerance", f"None if {name} is given", tolerance, "Give one of the two.")
-    if asked.ensembles == "shared":
+    if request.ensembles == "shared":
         refuse(
-            OWNER, "ensembles", "None, 'independent' or 'debiased' with a tolerance", asked.ensembles,
+            OWNER, "ensembles", "None, 'independent' or 'debiased' with a tolerance", request.ensembles,
             "Shared walks are biased on the diagonal, which no spread of theirs tells of.",
         )  # fmt: skip
-    modulated = Modulated.of(asked.graph, settle(asked)[0])
+    modulated = Modulated.of(request.graph, settle(request)[0])
     problem = divergence(modulated)
-    if not problem and (asked.sampler is not None or modulated.largest_p_halt() <= 0):
-        problem = lack_of_variance(modulated, asked.sampler or LAST_RESORT)
+    if not problem and (request.sampler is not None or modulated.largest_p_halt() <= 0):
+        problem = lack_of_variance(modulated, request.sampler or LAST_RESORT)
     if problem:
         rule = "None where walks have no finite variance, so that no error can be promised"
         refuse(OWNER, "tolerance", rule, tolerance, problem)
-    if asked.sampler is None:
+    if request.sampler is None:
         check_served(modulated)
     return wanted
 
 
-def _first_plan(asked: Asked) -> Plan:
+def _first_plan(request: Request) -> Plan:
     """Return the plan for the fewest walks, in groups enough to tell their error."""
-    fewest = _fewest_walks(asked)
-    if asked.sampler is not None:
-        return make_plan(asked._replace(n_walks=whole_groups(fewest, asked.sampler.coupling.group)))
-    plan = make_plan(asked._replace(n_walks=whole_groups(fewest, _group_of(fewest))))
+    fewest = _fewest_walks(request)
+    if request.sampler is not None:
+        return make_plan(request._replace(n_walks=whole_groups(fewest, request.sampler.coupling.group)))
+    plan = make_plan(request._replace(n_walks=whole_groups(fewest, _group_of(fewest))))
     assert isinstance(plan.sampler, CoupledWalks)
     return plan._replace(sampler=replace(plan.sampler, group=_group_of(plan.n_walks)))
 
 
-def _fewest_walks(asked: Asked) -> int:
-    return max(FEWEST_WALKS, -(-FEWEST_IN_ALL // asked.ids.size))
+def _fewest_walks(request: Request) -> int:
+    return max(MIN_FIRST_WALKS, -(-MIN_FIRST_TOTAL // request.ids.size))
 
 
 def _group_of(n_walks: float) -> int:
@@ -176,30 +178,33 @@ class _Heads:
     def __init__(self) -> None:
         self.limit, self.known = 0.0, [0.0]
 
-    def edges(self, asked: Asked, plan: Plan, limit: float) -> list[float]:
+    def edges(self, request: Request, plan: Plan, limit: float) -> list[float]:
         """Return the edges of heads of 0, 1, … hops, up to a limit and at least to the head there is."""
-        limit = min(limit, MOST_PROBED / min(PROBES, asked.ids.size))
+        limit = min(limit, MAX_PROBED / min(REFINE_PROBES, request.ids.size))
         if limit > self.limit:
-            self.limit, self.known = limit, edges_of_heads(asked, plan.weights, plan.ensembles, limit, PROBES)
+            self.limit, self.known = (
+                limit,
+                edges_of_heads(request, plan.weights, plan.ensembles, limit, REFINE_PROBES),
+            )
         found = [cost for cost in self.known if cost <= limit]
         return found + [0.0] * (plan.sampler.head + 1 - len(found))
 
 
-def _batch_for(asked: Asked, plan: Plan, K: Operator, share: float, heads: _Heads) -> Batch:
+def _batch_for(request: Request, plan: Plan, K: Operator, share: float, heads: _Heads) -> Batch:
     """Return the batch of least cost whose walks have so large a share of the variance of K's."""
-    if asked.sampler is not None:
+    if request.sampler is not None:
         n_walks = whole_groups(plan.n_walks / share, plan.sampler.coupling.group)
         return Batch(plan.sampler, n_walks, K.n_steps * n_walks / plan.n_walks)
-    sizes, first = walked_sizes(asked, plan.weights), plan.sampler.head
+    sizes, first = walked_sizes(request, plan.weights), plan.sampler.head
     law = plan.sampler.survival()[first + 1 :]
     per_variance = plan.n_walks / walk_variance(sizes, first, law) / share
-    costs = heads.edges(asked, plan, K.n_steps / share / asked.ids.size)
+    costs = heads.edges(request, plan, K.n_steps / share / request.ids.size)
     batches = []
     for head in range(first, max(first + 1, min(len(costs), sizes.size - 1))):
-        sampler, n_walks = _walks_after(sizes, head, per_variance, _fewest_walks(asked))
+        sampler, n_walks = _walks_after(sizes, head, per_variance, _fewest_walks(request))
         if n_walks:
             steps = costs[head] + n_walks * sampler.mean_steps * _sets(plan)
-            batches.append(Batch(sampler, n_walks, steps * asked.ids.size))
+            batches.append(Batch(sampler, n_walks, steps * request.ids.size))
     return min(batches, key=lambda batch: batch.n_steps)
 
 
@@ -216,25 +221,25 @@ def _walks_after(sizes: Sizes, head: int, per_variance: float, fewest: int) -> t
 def whole_groups(needed: float, group: int) -> int:
     """Return the least number of walks that is enough, in whole groups of which 16 to 24 make equal parts."""
     least = max(MANY_GROUPS, math.ceil(needed / group - 1e-9))
-    return group * min(parts * -(-least // parts) for parts in range(MANY_GROUPS, MOST_GROUPS + 1))
+    return group * min(parts * -(-least // parts) for parts in range(MANY_GROUPS, MAX_GROUPS + 1))
 
 
-def _refuse_excess(asked: Asked, tolerance: float, n_steps: float, K: Operator | None = None) -> None:
+def _refuse_excess(request: Request, tolerance: float, n_steps: float, K: Operator | None = None) -> None:
     """Refuse walks that would take too long, or more memory than there mostly is."""
     n_bytes = BYTES_OF_STEP * n_steps
     if K is not None:
         n_bytes = feature_bytes(getattr(K, "factors", [K])) * n_steps / K.n_steps
-    n_bytes = min(n_bytes, BYTES_OF_STEP * float(asked.ids.size) * asked.graph.n_nodes)
-    if n_steps <= MOST_STEPS and n_bytes <= MOST_BYTES:
+    n_bytes = min(n_bytes, BYTES_OF_STEP * float(request.ids.size) * request.graph.n_nodes)
+    if n_steps <= MAX_STEPS and n_bytes <= MAX_BYTES:
         return
-    rule = f"one that {MOST_STEPS:.0e} steps and {MOST_BYTES / 2**30:.0f} GiB are enough for"
+    rule = f"one that {MAX_STEPS:.0e} steps and {MAX_BYTES / 2**30:.0f} GiB are enough for"
     needed = f"{tolerance:g}, which takes about {n_steps:.1g} steps and {n_bytes / 2**30:.2g} GiB or more"
-    refuse(OWNER, "tolerance", rule, Described(needed), _remedy(asked, tolerance))
+    refuse(OWNER, "tolerance", rule, Described(needed), _remedy(request, tolerance))
 
 
-def _remedy(asked: Asked, tolerance: float) -> str:
+def _remedy(request: Request, tolerance: float) -> str:
     remedy = "Give a larger one, or fewer nodes="
-    polynomial = find_polynomial(asked.graph, asked.kernel, tolerance)
+    polynomial = find_polynomial(request.graph, request.kernel, tolerance)
     if polynomial is None:
         return f"{remedy}."
     products = polynomial.n_products

@@ -15,7 +15,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
 from walkernel.operators._error_bars import (
-    MOST_RELATIVE_ERROR,
+    MAX_RELATIVE_ERROR,
     Estimate,
     Origin,
     enough_groups,
@@ -77,7 +77,7 @@ class FeatureOperator(KernelOperator):
         self._reached = reached
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
-        self._turned: FeatureOperator | None = None
+        self._transposed: FeatureOperator | None = None
         self._columns: list[FeatureBlocks | scipy.sparse.csr_array] = []
 
     def __repr__(self) -> str:
@@ -88,7 +88,8 @@ class FeatureOperator(KernelOperator):
     @property
     def n_steps(self) -> int:
         """Steps walked for it and for the other factors of its product, edges of exact heads included."""
-        return 0 if self.origin is None else self.origin.n_steps
+        origin = self.origin or self._transpose().origin
+        return 0 if origin is None else origin.n_steps
 
     @property
     def kernel(self) -> Kernel:
@@ -108,14 +109,14 @@ class FeatureOperator(KernelOperator):
     def _transpose(self) -> FeatureOperator:
         if self.left is self.right:
             return self
-        if self._turned is None:
-            turned = FeatureOperator(
+        if self._transposed is None:
+            transposed = FeatureOperator(
                 self.graph, self.ids, self.right, self.left,
                 correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
                 reached=self._reached,
             )  # fmt: skip
-            turned._turned, self._turned = self, turned
-        return self._turned
+            transposed._transposed, self._transposed = self, transposed
+        return self._transposed
 
     def _sparse_rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return rows of Φ₁Φ₂ᵀ; Φ₂ᵀ by rows is made when first needed, but for blocks."""
@@ -167,7 +168,7 @@ class FeatureOperator(KernelOperator):
         errors = with_rounding(errors, values.ravel(), self._walked_by())
         sizes = np.abs(values.ravel())
         beyond = largest_rest(self._walked_by())
-        rare = (few & (beyond > MOST_RELATIVE_ERROR * sizes)) | (errors > MOST_RELATIVE_ERROR * sizes)
+        rare = (few & (beyond > MAX_RELATIVE_ERROR * sizes)) | (errors > MAX_RELATIVE_ERROR * sizes)
         limits = np.zeros(rows.size)
         if rare.any():
             limits[rare] = np.minimum(self._limits(rows[rare], columns[rare]), sizes[rare] + beyond)
@@ -204,11 +205,11 @@ class FeatureOperator(KernelOperator):
         The latter, if not asked for, is 0: the walks are walked once more for it. Entries of V should be
         about one in size.
         """
-        turned = self.origin is None  # the transpose of an operator
+        is_transposed = self.origin is None  # the transpose of an operator
         origin = self._walked_by()
         groups = enough_groups("estimate_product", origin.spec.n_walks, origin.spec.sampler)
         walked = origin.walked(self.ids)
-        left, right = walked[::-1] if turned else walked
+        left, right = walked[::-1] if is_transposed else walked
         product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
         return product.deviations(V, second_order=second_order)
 

@@ -13,7 +13,7 @@ from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
-from walkernel.sampling import MOST_WALKS
+from walkernel.sampling import MAX_WALKS
 from walkernel.walks import NO_NODES, SAMPLERS, Sampler, WalkSpec
 from walkernel.weights import Pair
 
@@ -136,7 +136,7 @@ def checked_walks(owner: str, graph: Graph, kernel: Kernel, n_walks: int, sample
     """Check graph, kernel and sampler, and return the number of walks."""
     instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+    n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
     if sampler is not None:
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)

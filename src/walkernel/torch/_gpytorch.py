@@ -22,7 +22,7 @@ from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
-from walkernel.sampling import MOST_WALKS, sample_walks
+from walkernel.sampling import MAX_WALKS, sample_walks
 from walkernel.torch._modulation import Modulation
 from walkernel.torch._operator import FeatureOperator
 from walkernel.torch._walk_tensors import WalkTensors
@@ -110,7 +110,7 @@ class GRFKernel(GPyTorchKernel):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         owner = type(self).__name__
-        n_walks = whole_number(owner, "n_walks", n_walks, 1, MOST_WALKS)
+        n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
         self.__dict__["has_lengthscale"] = getattr(kernel, "lengthscale", None) is not None
         if not self.has_lengthscale and (lengthscale_prior, lengthscale_constraint) != (None, None):
             got = Described(f"a prior or a constraint of {kernel}")

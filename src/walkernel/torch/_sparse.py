@@ -40,7 +40,7 @@ class FixedMatrix:
     def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device, dtype: torch.dtype) -> None:
         small = max(matrix.nnz, *matrix.shape) < 2**31
         self.shape: tuple[int, int] = matrix.shape
-        self._own, self._turned = (
+        self._own, self._transposed = (
             (
                 _indices(side.indptr, small, device),
                 _indices(side.indices, small, device),
@@ -55,7 +55,7 @@ class FixedMatrix:
 
     def turned_product(self, y: Tensor) -> Tensor:
         """Return Bᵀ y for y (rows, c)."""
-        return csr_tensor(*self._turned, (self.shape[1], self.shape[0])) @ y
+        return csr_tensor(*self._transposed, (self.shape[1], self.shape[0])) @ y
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Return B x, differentiable by x."""

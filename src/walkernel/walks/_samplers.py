@@ -31,8 +31,8 @@ SAMPLERS = "Use IndependentWalks or CoupledWalks."
 TRANSITIONS = ("weights", "uniform")
 SMALLEST_P_HALT = 1e-6
 GROUPS = (16, 8, 4, 2, 1)
-LONGEST_LAW = 2**20
-LONGEST_HEAD = 16
+MAX_LAW = 2**20
+MAX_HEAD = 16
 LENGTHS = ("independent", "antithetic", "systematic")
 STEPS = ("independent", "systematic")
 
@@ -190,8 +190,8 @@ class CoupledWalks(Sampler):
         law = list(self.law) if isinstance(self.law, Iterable) else self.law
         values = real_array(owner, "law", law, ndim=1)
         falls = (np.diff(values) <= 0).all() and (values >= 0).all() and (values <= 1).all()
-        if not 0 < values.size <= LONGEST_LAW or not falls or values[0] == 0:
-            rule = f"up to {LONGEST_LAW} probabilities that do not rise, the first of them positive"
+        if not 0 < values.size <= MAX_LAW or not falls or values[0] == 0:
+            rule = f"up to {MAX_LAW} probabilities that do not rise, the first of them positive"
             refuse(owner, "law", rule, law)
         object.__setattr__(self, "law", tuple(values.tolist()))
         one_of(owner, "transition", self.transition, TRANSITIONS)
@@ -201,7 +201,7 @@ class CoupledWalks(Sampler):
         object.__setattr__(self, "group", whole_number(owner, "group", self.group, 1))
         if self.group not in GROUPS:
             refuse(owner, "group", "16, 8, 4, 2 or 1", self.group)
-        object.__setattr__(self, "head", whole_number(owner, "head", self.head, 0, LONGEST_HEAD))
+        object.__setattr__(self, "head", whole_number(owner, "head", self.head, 0, MAX_HEAD))
 
     def __repr__(self) -> str:
         """Show the mean length instead of the law, and what is not the default."""

@@ -29,7 +29,7 @@ NO_WORDS = np.empty(0, dtype=np.uint64)
 NO_WORDS.flags.writeable = False  # as all words are: loops are compiled once for each kind of array
 ALIAS_FORMAT = "walkernel alias 1"
 DEGREE_BITS = 28
-MOST_WEIGHTED_NODES = 2**31
+MAX_WEIGHTED_NODES = 2**31
 LARGEST_MOMENT = 2.0**500
 """Second moments that may be squared once more."""
 
@@ -208,7 +208,7 @@ def _typical_factor(totals: NDArray[np.float64]) -> float:
 def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
     from walkernel.walks._alias import build_alias
 
-    if law.enter.size >= MOST_WEIGHTED_NODES:
+    if law.enter.size >= MAX_WEIGHTED_NODES:
         refuse("sample_walks", "graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
     assert law.weights is not None
     steps = (law.indptr, law.indices, law.weights)

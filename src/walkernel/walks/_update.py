@@ -22,7 +22,7 @@ from walkernel.walks._weighing import over_threads
 if TYPE_CHECKING:
     from walkernel.walks._patching import Entries, Spans
 
-MOST_REWALKED = 0.3
+MAX_REWALKED = 0.3
 """The share of walks beyond which all are walked again: that is faster than to put single ones in."""
 ALWAYS = 2**64 - 1
 
@@ -91,7 +91,7 @@ def rewalk(
     changed = changed_nodes(old, new, n_threads)
     touched = _find_touched(record, starts, changed, bool(new.sampler.head), n_threads)
     total = touched.rows.size * new.n_walks + touched.single.size
-    if total > MOST_REWALKED * starts.ids.size * new.n_walks:
+    if total > MAX_REWALKED * starts.ids.size * new.n_walks:
         return walk_anew(new, n_threads, progress)
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
     same_rows = np.array_equal(starts.origin, np.arange(record.indptr.size - 1))
