@@ -88,9 +88,9 @@ def _write_file(
     from walkernel._files import atomic_write
 
     if "client" in options:
-        from walkernel.distributed import sample_features as sample_there
+        from walkernel.distributed import sample_features as sample_on_cluster
 
-        rows = sample_there(*features, block_size=block_size, **options).to_csr()
+        rows = sample_on_cluster(*features, block_size=block_size, **options).to_csr()
     else:
         from walkernel.sampling import sample_features
 

@@ -11,9 +11,15 @@ from distributed import Client, Future
 
 from walkernel._checks import progress_callback
 from walkernel._door import door
-from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
-from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
-from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
+from walkernel.distributed._features import Blocks, ClusterFeatures, gather_blocks
+from walkernel.distributed._tasks import Cluster, Progress, Tasks, check_block_size
+from walkernel.distributed._worker import (
+    count_steps,
+    deposits_of,
+    record_on_worker,
+    sampling_part,
+    weight_on_worker,
+)
 from walkernel.features import Modulation, Sampling, Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.sampling import WalkJob, checked_sampling
@@ -35,7 +41,7 @@ def sample_walks(
     transpose: bool = False,
     progress: Progress | None = None,
 ) -> ClusterWalks:
-    """Sample walks on a cluster, where they stay: those of ``walkernel.sample_walks``, to the last bit.
+    """Sample walks on a cluster and keep them there: ``walkernel.sample_walks``, to the last bit.
 
     Parameters
     ----------
@@ -57,7 +63,7 @@ def sample_walks(
     owner = "walkernel.distributed.sample_walks"
     chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    return ClusterWalks(cluster, chosen, checked_block_size(owner, block_size), report)
+    return ClusterWalks(cluster, chosen, check_block_size(owner, block_size), report)
 
 
 class ClusterWalks:
@@ -66,9 +72,9 @@ class ClusterWalks:
     Attributes
     ----------
     sampling : Sampling
-        Which walks they are.
+        What defines the walks.
     n_steps : int
-        Number of steps walked, and of edges that exact heads followed.
+        Number of steps of all walks, plus the number of edges that exact heads followed.
     """
 
     def __init__(
@@ -79,10 +85,10 @@ class ClusterWalks:
         self._edges = cluster.edges(sampling.ids.size, block_size, largest)
         self._numbers = range(self._edges.size - 1)
         self._tasks = Tasks(
-            cluster, [_record_of(cluster, sampling, *place) for place in pairwise(self._edges)]
+            cluster, [_submit_record(cluster, sampling, *place) for place in pairwise(self._edges)]
         )
-        counts = [self._tasks.later(count_steps, b, with_graph=True) for b in self._numbers]
-        steps, longest = zip(*gathered(self._tasks, counts, self._edges, progress).values(), strict=True)
+        counts = [self._tasks.then(count_steps, b, with_graph=True) for b in self._numbers]
+        steps, longest = zip(*gather_blocks(self._tasks, counts, self._edges, progress).values(), strict=True)
         self.n_steps, self._longest = sum(steps), max(longest)
 
     def __repr__(self) -> str:
@@ -99,18 +105,18 @@ class ClusterWalks:
         length = self._longest + 1
         f = modulation_values(own.graph, kernel_or_f, own.sampler, own.matrix, length, own.transpose)
         f = f / own.n_walks
-        calls = [self._tasks.later(weigh_there, b, f, with_graph=True) for b in self._numbers]
+        calls = [self._tasks.then(weight_on_worker, b, f, with_graph=True) for b in self._numbers]
         return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
 
     def gather(self) -> Walks:
-        """Bring the walks into this process."""
-        calls = [self._tasks.later(deposits_of, b) for b in self._numbers]
-        found = gathered(self._tasks, calls, self._edges, None)
+        """Gather the walks in this process."""
+        calls = [self._tasks.then(deposits_of, b) for b in self._numbers]
+        found = gather_blocks(self._tasks, calls, self._edges, None)
         deposits = concatenate([found[b] for b in self._numbers])
         return Walks(**vars(self.sampling), deposits=deposits)
 
 
-def _record_of(cluster: Cluster, sampling: Sampling, first: int, last: int) -> Callable[[], Future]:
-    """Return what submits the walks of a range of start nodes."""
-    own = without_graph(sampling, first, last)
-    return lambda: cluster.submit(record_there, cluster.sent, own)
+def _submit_record(cluster: Cluster, sampling: Sampling, first: int, last: int) -> Callable[[], Future]:
+    """Return a function that submits the walks of a range of start nodes."""
+    part = sampling_part(sampling, first, last)
+    return lambda: cluster.submit(record_on_worker, cluster.remote_graph, part)
