@@ -79,11 +79,11 @@ def _about() -> dict[str, Any]:
 
 
 def _about_graph(name: str) -> dict[str, Any]:
-    from walkernel._made import verify_made
+    from walkernel._cached import verify_cached
     from walkernel._stores import verify_store
 
     graph = read_graph(name, None, False)
-    files = [] if graph.store is None else verify_store(graph.store) + verify_made(graph.store)
+    files = [] if graph.store is None else verify_store(graph.store) + verify_cached(graph.store)
     return {
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
