@@ -196,7 +196,7 @@ def test_a_failed_fit_leaves_the_classes_of_the_old_model(bad):
 def test_gradients_that_do_not_converge_leave_the_old_model(owner):
     model = OWNERS[owner](X=range(N), y=np.arange(N) % 3)
     before = model.predict(range(N))
-    with pytest.raises(RuntimeError, match=rf"{owner}: .* tol=1e-12 in max_iter=1 steps"):
+    with pytest.raises(RuntimeError, match=rf"{owner}: .* tol=1e-12 in max_iter=1 iterations"):
         model.set_params(max_iter=1, tol=1e-12, solver="cg").fit(range(N), np.arange(N)[::-1] % 4)
     assert np.array_equal(model.predict(range(N)), before)
 

@@ -130,7 +130,7 @@ def steady_state(
         raise ValueError(f"No steady state: with matrix={G.name!r} solutions grow without bound.")
     if G.graph.directed:
         raise ValueError("No steady state is computed for directed graphs.")
-    unit = unit_of(source, initial)
+    unit = power_of_two_unit(source, initial)
     source, initial = source / unit, initial / unit
     null = null_space(G)
     fed = null.T @ source
@@ -151,7 +151,7 @@ def steady_state(
     return np.asarray(unit * (rest + null @ (null.T @ (initial - rest))))
 
 
-def unit_of(*states: NDArray[np.float64]) -> float:
+def power_of_two_unit(*states: NDArray[np.float64]) -> float:
     """Return the largest power of two that is not larger than the largest value; 1 if all are zero."""
     largest = max(float(np.abs(state).max()) for state in states)
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0

@@ -27,21 +27,21 @@ from walkernel._checks import Described, flag, one_kind, real_number, refuse, sh
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Prior, factorized, make_system
-from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
-from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
-from walkernel.tasks._nodes import KernelParameters, node_ids, same_length, tags_of_nodes
+from walkernel.tasks._learning import Learned, learn_hyperparameters, sample_positions
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
+from walkernel.tasks._nodes import KernelParameters, check_same_length, node_ids, node_tags
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
+    check_search,
     check_solver,
     fitted_kernel,
     free_modulation,
     prior_at,
     prior_blocks,
-    start_of_search,
     walks_for,
 )
+from walkernel.tasks._solvers import Prior, cholesky_solver, make_solver
 from walkernel.walks import Sampler
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
@@ -156,14 +156,14 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         y : array of labels, (n,)
         """
         owner = type(self).__name__
-        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
+        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
         kind_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
-        concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
-        classes, ids, counts = self._counted(owner, X, y)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
+        concentration = real_number(owner, "concentration", self.concentration, minimum=MIN_SCALE)
+        classes, ids, counts = self._count_labels(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         flag(owner, "normalize", self.normalize)
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
@@ -174,9 +174,9 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
             learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
         hyper, kind = learned.hyper, learned.kind
         prior = prior_at(kind, hyper, ids)
-        system = partial(make_system, **options, n_systems=classes.size)
+        system = partial(make_solver, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
-        self.sharpness_ = fitted_sharpness(posteriors, counts, kind.seed)
+        self.sharpness_ = fit_sharpness(posteriors, counts, kind.seed)
         self.classes_, self._posteriors, self._kind = classes, posteriors, kind
         self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
         self.amplitude_, self._hyper = hyper.amplitude, hyper
@@ -185,13 +185,15 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         self.sampler_, self.n_features_in_ = kind.sampler, 1
         return self
 
-    def _counted(self, owner: str, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
+    def _count_labels(
+        self, owner: str, X: Any, y: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
         """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
         labels = label_array(owner, y)
-        same_length(owner, labels, ids.size)
+        check_same_length(owner, labels, ids.size)
         classes, codes = class_codes(owner, labels)
         distinct, place = np.unique(ids, return_inverse=True)
         counts = np.zeros((distinct.size, classes.size))
@@ -222,7 +224,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         return sharpened_softmax(*self.latent(X), self.sharpness_)
 
     def __sklearn_tags__(self) -> Any:
-        return tags_of_nodes(super().__sklearn_tags__())
+        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:
@@ -273,22 +275,22 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     return classes, codes
 
 
-def fitted_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
+def fit_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
     Of many nodes those decide that the hyper-parameters were learned from. Few labels say little about it:
     its logarithm has a standard normal prior, and it is 1 where a class was seen at one node only.
     """
-    positions = some_positions(len(counts), seed)
+    positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
         return 1.0
     if positions.size < len(counts):
         prior = posteriors[0].prior
         prior = Prior(prior.features[positions], prior.amplitude)
-        some = [posterior.observed.of_nodes(positions) for posterior in posteriors]
-        posteriors = [Posterior(one, prior, 0.0, factorized) for one in some]
-    left_out = [posterior.left_out() for posterior in posteriors]
-    mean, variance = (np.column_stack(part) for part in zip(*left_out, strict=True))
+        some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
+        posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
+    leave_one_out = [posterior.leave_one_out() for posterior in posteriors]
+    mean, variance = (np.column_stack(part) for part in zip(*leave_one_out, strict=True))
 
     def loss(log_factor: float) -> float:
         probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))

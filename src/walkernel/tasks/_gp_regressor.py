@@ -25,23 +25,23 @@ from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
-from walkernel.tasks._covariances import MOST_FACTORIZED, make_system
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
-from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, tags_of_nodes
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood
+from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, node_tags
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
+    check_search,
     check_solver,
     fitted_kernel,
     free_modulation,
     mean_columns,
     prior_at,
     prior_blocks,
-    start_of_search,
     walks_for,
 )
+from walkernel.tasks._solvers import MAX_CHOLESKY_NODES, make_solver
 from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import Sampler
 
@@ -183,7 +183,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             Known standard deviations of single observations; the fitted noise comes on top.
         """
         owner = type(self).__name__
-        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, LEARNED)
+        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, LEARNED)
         kind_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
@@ -191,14 +191,14 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         start = self._start(owner, kernel, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
         flag(owner, "twins", self.twins)
-        walked = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
-        nodes = KnownNodes(self.graph, columns, walked)
+        representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
+        nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(owner, X, y, noise_std)
         if learn:
             learned = learn_hyperparameters(owner, self.graph, kind_for, [observed], start, learn)
         else:
             learned = Learned(start, kind_for(kernel, ()), np.nan, 0, 0, 0)
-        system = partial(make_system, **options)
+        system = partial(make_solver, **options)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
         prior = prior_at(learned.kind, hyper, observed.ids)
@@ -234,8 +234,8 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
 
     def _start(self, owner: str, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters that a search begins with."""
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
-        noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
+        noise = real_number(owner, "noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number(owner, "nugget", self.nugget, minimum=0)
         flag(owner, "normalize", self.normalize)
         nugget = max(nugget, noise * ("nugget" in learn))
@@ -259,7 +259,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return self._posterior.system.n_iter
 
     def __sklearn_tags__(self) -> Any:
-        return tags_of_nodes(super().__sklearn_tags__())
+        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(
@@ -300,15 +300,15 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
         ids = node_ids(owner, self._kind.graph, X)
-        walked, columns = self._nodes.walked[ids], self._nodes.columns[ids]
+        representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows = prior_at(self._kind, self._hyper, walked).features
+            rows = prior_at(self._kind, self._hyper, representative).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return unit * self._posterior.mean(rows, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._kind, self._hyper, walked):
+        for part, rows in prior_blocks(self._kind, self._hyper, representative):
             mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
@@ -362,7 +362,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
         threads = thread_count(owner, None)
-        for part, rows in prior_blocks(self._kind, self._hyper, self._nodes.walked[ids]):
+        for part, rows in prior_blocks(self._kind, self._hyper, self._nodes.representative[ids]):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -385,9 +385,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         if theta is not None:
             hyper = parameters.checked(owner, theta)
         observed = self._posterior.observed
-        if observed.ids.size > MOST_FACTORIZED:
+        if observed.ids.size > MAX_CHOLESKY_NODES:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
-            rule = f"at most {MOST_FACTORIZED}"
+            rule = f"at most {MAX_CHOLESKY_NODES}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
         covariance = prior_at(self._kind, hyper, observed.ids).covariance

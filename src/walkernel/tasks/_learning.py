@@ -27,49 +27,49 @@ from walkernel._door import warn, without_warnings
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
-from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
     FeaturesOf,
     Hyperparameters,
     Parameters,
-    Weighed,
+    WeightsOrSlope,
     likelihood_at,
     log_likelihood,
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
+from walkernel.tasks._solvers import Prior
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 
-MOST_LEARNED_FROM = 2000
+MAX_LEARNING_NODES = 2000
 """Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
-MOST_TRIED = 250
+MAX_TRIAL_NODES = 250
 """Nodes by which lengthscales and starts are compared."""
-FAR_BELOW = 1 / 4
+FAR_BELOW_CENTER = 1 / 4
 """A maximum so far below the center of its window, as a factor, is sought again with shorter walks."""
-LEAST_SHARE = 0.1
+MIN_SHARE = 0.1
 """f(1) / f(0) below which a kernel is as good as diagonal."""
-MOST_HALVINGS = 64
+MAX_WINDOWS = 64
 """Windows at most that are visited."""
-GAIN = 0.1
+MIN_GAIN = 0.1
 """What log p must gain in a window for a wider one to be visited."""
-DROP = 3.0
+MAX_DROP = 3.0
 """How far log p may be below its largest value at the end of a window for a wider one to be visited."""
-COUPLED = 0.3
+MIN_CORRELATION = 0.3
 """Largest correlation with another observed node from which on, at most nodes, a gain is to be seen."""
-SLOPE, STEEP_SLOPE = 0.05, 0.5
+MIN_SLOPE, MIN_WARNED_SLOPE = 0.05, 0.5
 """Slopes of log p in the log lengthscale: from which on, at the end of a window, the next one is searched,
 and from which on a warning says so where there is no next one."""
-MOST_BYTES = 2**32
+MAX_LEARNING_BYTES = 2**32
 """Walks of one sample that are kept beyond the limit of the cache."""
-CHEAP_BYTES = 2**30
+MAX_SPECULATIVE_BYTES = 2**30
 """Walks at most that are drawn for a window before observed nodes are correlated."""
-MOST_PEAKS = 3
+MAX_PEAKS = 3
 """Lengths from 1 on at which a free f may begin to be largest."""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
 START_RANGE = 1e-6, 1e6
 """Amplitudes and noises that a search may begin with, relative to the spread of y."""
-FEWEST_LEVELS = 2.0**16
+MIN_LEVELS = 2.0**16
 """Units of rounding that y must deviate by, lest rounding be part of what is learned."""
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start gives to the prior."""
@@ -131,7 +131,7 @@ def learn_hyperparameters(
 def _warn_of_rounding(owner: str, observed: Observations) -> None:
     """Warn if y has lost nearly all digits of its deviations to a constant, or to what covariates explain."""
     deviation, rounding = observed.deviation, observed.rounding
-    if EPSILON * rounding * FEWEST_LEVELS < deviation < FEWEST_LEVELS * rounding:  # less is a constant
+    if EPSILON * rounding * MIN_LEVELS < deviation < MIN_LEVELS * rounding:  # less is a constant
         used = (
             "they are taken for rounding" if observed.spread > deviation else "noise below that is rounding"
         )
@@ -146,7 +146,7 @@ class _Trial(NamedTuple):
 
     value: float
     hyper: Hyperparameters
-    is_coupled: bool
+    is_correlated: bool
 
 
 class _Climb(NamedTuple):
@@ -174,7 +174,7 @@ class _Windows:
 
     def search(self) -> tuple[Learned, bool]:
         """Return the maximum, and whether the likelihood still grows at the widest kernel."""
-        place, hyper = self._visit()
+        place, hyper = self._scan()
         visited: set[int] = set()
         n_evaluations = 0
         while True:
@@ -184,16 +184,16 @@ class _Windows:
             found = search.climb(hyper, (NARROWER * center, end))
             hyper, n_evaluations = found.hyper, n_evaluations + found.n_evaluations
             slope = found.slope if hyper.lengthscale > 0.999 * end else 0.0
-            if slope > SLOPE and place + 1 < len(self._ends):
+            if slope > MIN_SLOPE and place + 1 < len(self._ends):
                 other = place + 1
-            elif hyper.lengthscale < FAR_BELOW * center:
+            elif hyper.lengthscale < FAR_BELOW_CENTER * center:
                 other = int(np.searchsorted(self._ends, hyper.lengthscale))
             else:
                 break
             if other in visited:
                 break
             place = other
-        is_open = slope > STEEP_SLOPE
+        is_open = slope > MIN_WARNED_SLOPE
         return search.learned(found)._replace(n_evaluations=n_evaluations), is_open
 
     def _window(self, place: int) -> _Search:
@@ -201,13 +201,13 @@ class _Windows:
         kernel = self._start.kernel.with_lengthscale(center)
         return _Search(self._kind_for(kernel, self._learn), self._data, self._learn)
 
-    def _visit(self) -> tuple[int, Hyperparameters]:
+    def _scan(self) -> tuple[int, Hyperparameters]:
         """Return the window of the best lengthscale that is tried, with the hyper-parameters there."""
         best_place = 0
         best = last = _Trial(-math.inf, self._start, False)
         for place, end in enumerate(self._ends):
             search = self._window(place)
-            if not (place == 0 or last.is_coupled or search.is_cheap):
+            if not (place == 0 or last.is_correlated or search.is_cheap):
                 break
             before = best.value
             for width in (end / math.sqrt(2), end):
@@ -215,8 +215,8 @@ class _Windows:
                 last = search.trial(replace(self._start, kernel=kernel))
                 if last.value > best.value:
                     best_place, best = place, last
-            gained = best.value > before + GAIN and last.value > best.value - DROP
-            if last.is_coupled and not gained:
+            gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
+            if last.is_correlated and not gained:
                 break
         return best_place, best.hyper
 
@@ -231,10 +231,10 @@ def window_ends(kernel: Kernel, widest: float) -> list[float]:
         f = np.abs(kernel.with_lengthscale(lengthscale).modulation(2))
         return f[1] / f[0] if f[0] > 0 else math.inf
 
-    least = min(LEAST_SHARE, share(widest) / 2)
+    least = min(MIN_SHARE, share(widest) / 2)
     ends = [widest]
     power = math.ceil(math.log2(widest / WIDER)) - 1
-    while share(ends[-1]) > least and len(ends) < MOST_HALVINGS:
+    while share(ends[-1]) > least and len(ends) < MAX_WINDOWS:
         ends.append(WIDER * 2.0**power)
         power -= 1
     return ends[::-1]
@@ -246,12 +246,12 @@ class _Search:
     def __init__(self, kind: WalkKind, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
         self._kind, self._learn = kind, learn
         self._all = data
-        self._tried = some_nodes(data, kind.seed, MOST_TRIED)
+        self._tried = sample_nodes(data, kind.seed, MAX_TRIAL_NODES)
 
     @property
     def is_cheap(self) -> bool:
         """Tell whether the walks from the nodes that are tried are few enough to be drawn on suspicion."""
-        return self._kind.n_bytes(self._tried[0].ids.size) <= CHEAP_BYTES
+        return self._kind.n_bytes(self._tried[0].ids.size) <= MAX_SPECULATIVE_BYTES
 
     @cached_property
     def _tried_features_of(self) -> FeaturesOf:
@@ -259,21 +259,21 @@ class _Search:
 
     def _gram(self, hyper: Hyperparameters) -> Array:
         """Return ΦΦᵀ of the nodes that are tried."""
-        return Prior(hyper.rows(self._tried_features_of(hyper.weighing)), 1.0).covariance
+        return Prior(hyper.rows(self._tried_features_of(hyper.weights)), 1.0).covariance
 
     def best_start(self, start: Hyperparameters) -> Hyperparameters:
         """Return the best of the given start and those that share the spread of y, 1, otherwise."""
         shapes = [None] if start.modulation is None else _shapes(start.modulation)
-        starts = [self._valued(start, self._gram(start))]
+        starts = [self._evaluate(start, self._gram(start))]
         for shape in shapes:
             hyper = replace(start, modulation=shape)
-            starts += self._shared(hyper, self._gram(hyper))
+            starts += self._split_variance(hyper, self._gram(hyper))
         return max(starts, key=lambda one: one.value).hyper
 
     def trial(self, hyper: Hyperparameters) -> _Trial:
         """Return the best amplitude, noise and nugget, as far as they are learned, for a kernel."""
         gram = self._gram(hyper)
-        best = max(self._shared(hyper, gram), key=lambda one: one.value)
+        best = max(self._split_variance(hyper, gram), key=lambda one: one.value)
         names = tuple(name for name in self._learn if name in LOGARITHMIC)
         if not names:
             return best
@@ -285,7 +285,7 @@ class _Search:
         )
         return best._replace(value=-float(found.fun), hyper=parameters.hyperparameters(found.x))
 
-    def _shared(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
+    def _split_variance(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
         """Give amplitudes and noises that share the spread of y, 1, for the kernel or a free f."""
         power = gram.trace() / len(gram)
         for share in SIGNAL_SHARES:
@@ -300,12 +300,12 @@ class _Search:
                 one = replace(one, noise=rest)
             if "nugget" in self._learn:
                 one = replace(one, nugget=rest)
-            yield self._valued(one, factor * gram)
+            yield self._evaluate(one, factor * gram)
 
-    def _valued(self, hyper: Hyperparameters, gram: Array) -> _Trial:
+    def _evaluate(self, hyper: Hyperparameters, gram: Array) -> _Trial:
         covariance = hyper.with_nugget(hyper.amplitude**2 * gram)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
-        return _Trial(sum(found), hyper, _is_coupled(gram))
+        return _Trial(sum(found), hyper, _is_correlated(gram))
 
     def _bounds(
         self, parameters: Parameters, window: tuple[float, float] = (math.nan, math.nan)
@@ -329,7 +329,7 @@ class _Search:
 
     def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
         """Return the maximum that L-BFGS finds from a start, for all nodes and a window of lengthscales."""
-        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
+        data = sample_nodes(self._all, self._kind.seed, MAX_LEARNING_NODES)
         features = features_of(self._kind, data[0].ids)
         parameters = Parameters(self._learn, start)
         found = _maximize(
@@ -342,7 +342,7 @@ class _Search:
 
     def learned(self, found: _Climb) -> Learned:
         """Return a maximum with what it was learned from."""
-        data = some_nodes(self._all, self._kind.seed, MOST_LEARNED_FROM)
+        data = sample_nodes(self._all, self._kind.seed, MAX_LEARNING_NODES)
         n_free = sum(observed.place.size - observed.offset.size for observed in data)
         n_nodes = data[0].ids.size
         return Learned(found.hyper, self._kind, found.value, found.n_evaluations, n_nodes, n_free)
@@ -363,19 +363,19 @@ def _maximize(
     return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=STOPPING)
 
 
-def _is_coupled(gram: Array) -> bool:
+def _is_correlated(gram: Array) -> bool:
     """Tell whether most nodes have a clear correlation with another one."""
     if len(gram) < 2:
         return True
     scales = np.sqrt(np.maximum(gram.diagonal(), np.finfo(float).tiny))
     correlations = gram / np.outer(scales, scales)
     np.fill_diagonal(correlations, 0.0)
-    return bool(np.median(correlations.max(axis=1)) > COUPLED)
+    return bool(np.median(correlations.max(axis=1)) > MIN_CORRELATION)
 
 
 def _shapes(f: Array) -> list[Array]:
     """Return starts of a free f, whose likelihood has many maxima: itself, and peaks at single lengths."""
-    peaks = 0.1 + np.eye(f.size)[1 : 1 + MOST_PEAKS]
+    peaks = 0.1 + np.eye(f.size)[1 : 1 + MAX_PEAKS]
     return [f, *peaks]
 
 
@@ -384,32 +384,32 @@ def features_of(kind: WalkKind, ids: NDArray[np.int64]) -> FeaturesOf:
 
     Walks that are too many for the cache are kept here as long as hyper-parameters are learned from them.
     """
-    of_units: dict[int, scipy.sparse.csr_array] = {}
-    own = kind.walk(ids) if WALK_CACHE.limit < kind.n_bytes(ids.size) <= MOST_BYTES else None
+    unit_features: dict[int, scipy.sparse.csr_array] = {}
+    own = kind.walk(ids) if WALK_CACHE.limit < kind.n_bytes(ids.size) <= MAX_LEARNING_BYTES else None
 
-    def weighed(weighing: Weighed) -> scipy.sparse.csr_array:
-        return WALK_CACHE.features(kind, weighing, ids) if own is None else own.features(weighing)
+    def weighed(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
+        return WALK_CACHE.features(kind, weights, ids) if own is None else own.features(weights)
 
-    def features(weighing: Weighed) -> scipy.sparse.csr_array:
+    def features(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
         with without_warnings(InfiniteVarianceWarning):  # of widths that are only tried
-            if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
-                return weighed(weighing)
-            length = int(weighing.argmax())
-            if length not in of_units:
-                of_units[length] = weighed(weighing)
-            return of_units[length]
+            if not (isinstance(weights, np.ndarray) and np.count_nonzero(weights) == 1 == weights.sum()):
+                return weighed(weights)
+            length = int(weights.argmax())
+            if length not in unit_features:
+                unit_features[length] = weighed(weights)
+            return unit_features[length]
 
     return features
 
 
-def some_positions(n: int, seed: int, most: int = MOST_LEARNED_FROM) -> NDArray[np.int64]:
+def sample_positions(n: int, seed: int, most: int = MAX_LEARNING_NODES) -> NDArray[np.int64]:
     """Return at most so many of n positions, chosen at random, in ascending order."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def some_nodes(data: Sequence[Observations], seed: int, most: int) -> list[Observations]:
+def sample_nodes(data: Sequence[Observations], seed: int, most: int) -> list[Observations]:
     """Return the observations of at most so many nodes, chosen at random."""
-    positions = some_positions(data[0].ids.size, seed, most)
-    return [observed.of_nodes(positions) for observed in data]
+    positions = sample_positions(data[0].ids.size, seed, most)
+    return [observed.select_nodes(positions) for observed in data]

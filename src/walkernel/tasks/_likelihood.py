@@ -5,7 +5,7 @@ With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ + ν²I), a flat prior on β and Σ =
     log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
     ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
 
-Φ is linear in f, so that ∂Φ is the features of ∂f: another weighing of the same walks. Where rows of Φ are
+Φ is linear in f, so that ∂Φ is the features of ∂f: another weights of the same walks. Where rows of Φ are
 scaled to one length, K̂ᵢⱼ = Kᵢⱼ/√(KᵢᵢKⱼⱼ) has ∂K̂ᵢⱼ = ∂Kᵢⱼ/√(KᵢᵢKⱼⱼ) − K̂ᵢⱼ (∂Kᵢᵢ/Kᵢᵢ + ∂Kⱼⱼ/Kⱼⱼ)/2.
 """
 
@@ -22,16 +22,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Factorized, Prior, along, row_lengths, scaled_rows
 from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._solvers import CholeskySolver, Prior, directional_slope, row_lengths, scale_rows
 
-Weighing = Kernel | NDArray[np.float64]
+Weights = Kernel | NDArray[np.float64]
 Lengths = NDArray[np.int64]
-Weighed = Weighing | Callable[[Lengths], Array]
-FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
+WeightsOrSlope = Weights | Callable[[Lengths], Array]
+FeaturesOf = Callable[[WeightsOrSlope], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
-SMALLEST = 1e-153
+MIN_SCALE = 1e-153
 """Amplitude and noise at least: their squares are numbers."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
@@ -50,7 +50,7 @@ class Hyperparameters:
     nugget: float = 0.0  # ν, of what every node has of its own
 
     @property
-    def weighing(self) -> Weighing:
+    def weights(self) -> Weights:
         """What the walks are weighed by."""
         return self.kernel if self.modulation is None else self.modulation
 
@@ -65,7 +65,7 @@ class Hyperparameters:
         """Return features of nodes as the prior has them, from those of the walks."""
         if not self.normalize:
             return features
-        return scaled_rows(features, self.length / row_lengths(features))
+        return scale_rows(features, self.length / row_lengths(features))
 
     def with_nugget(self, covariance: Array) -> Array:
         """Return the covariance of g at distinct nodes, (n, n), from a²ΦΦᵀ."""
@@ -98,7 +98,7 @@ class Likelihood(NamedTuple):
 def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
     """Return log p(y) for the covariance of g at the observed nodes, (n, n)."""
     merged = observed.merged(noise)
-    system = Factorized(covariance, merged.variances)
+    system = CholeskySolver(covariance, merged.variances)
     solved = system.solve(merged.sides)
     products = merged.sides.T @ solved + merged.scatter
     inner, outer = products[1:, 1:], products[1:, 0]
@@ -143,8 +143,8 @@ class Parameters(NamedTuple):
         except OverflowError:
             hyper = None
         positive = [] if hyper is None else [getattr(hyper, one) for one in self.learn if one in LOGARITHMIC]
-        if hyper is None or not all(SMALLEST <= value <= 1 / SMALLEST for value in positive):
-            rule = f"logarithms of numbers between {SMALLEST:g} and {1 / SMALLEST:g}"
+        if hyper is None or not all(MIN_SCALE <= value <= 1 / MIN_SCALE for value in positive):
+            rule = f"logarithms of numbers between {MIN_SCALE:g} and {1 / MIN_SCALE:g}"
             refuse(owner, "theta", rule, theta)
         return hyper
 
@@ -221,10 +221,10 @@ def likelihood_at(
 ) -> tuple[float, Array]:
     """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
     hyper = parameters.hyperparameters(theta)
-    features = features_of(hyper.weighing)
+    features = features_of(hyper.weights)
     covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
     value, slope, by_log = slopes_at(hyper, covariance, data)
-    slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
+    slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":

@@ -18,7 +18,7 @@ from walkernel.tasks._walk_cache import WalkKind
 from walkernel.walks import SAMPLERS, Sampler
 
 
-def tags_of_nodes(tags: Any) -> Any:
+def node_tags(tags: Any) -> Any:
     """Say that X are nodes."""
     tags.input_tags.one_d_array = True
     tags.input_tags.string = True
@@ -49,7 +49,7 @@ class NodeRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """A regressor whose X are nodes."""
 
     def __sklearn_tags__(self) -> Any:
-        tags = tags_of_nodes(super().__sklearn_tags__())
+        tags = node_tags(super().__sklearn_tags__())
         tags.target_tags.multi_output = True
         return tags
 
@@ -83,7 +83,7 @@ def node_targets(
     targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
     if targets.ndim not in (1, 2) or targets.size == 0:
         refuse(owner, "y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
-    same_length(owner, targets, ids.size)
+    check_same_length(owner, targets, ids.size)
     ids, targets = ids[used], targets[used]
     distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
     if distinct.size < ids.size:
@@ -97,7 +97,7 @@ def node_targets(
     return targets
 
 
-def same_length(owner: str, targets: NDArray[Any], n: int) -> None:
+def check_same_length(owner: str, targets: NDArray[Any], n: int) -> None:
     """Refuse targets unless there is one for each node."""
     if len(targets) != n:
         refuse(owner, "y", f"of length {n}, one target for each node", Described(f"length {len(targets)}"))

@@ -20,7 +20,7 @@ from walkernel.operators import of_size_one
 Array = NDArray[np.float64]
 
 EPSILON = float(np.finfo(np.float64).eps)
-MOST_ROUNDED = 4.0
+MAX_ROUNDING_UNITS = 4.0
 """Units of rounding that may be left of a y that is a combination of the columns."""
 
 
@@ -73,7 +73,7 @@ class Observations(NamedTuple):
     def spread(self) -> float:
         """The same, or the size of y where only rounding is left."""
         deviation, rounding = self.deviation, self.rounding
-        return deviation if deviation > MOST_ROUNDED * rounding else rounding / EPSILON or 1.0
+        return deviation if deviation > MAX_ROUNDING_UNITS * rounding else rounding / EPSILON or 1.0
 
     def scaled(self, unit: float) -> Observations:
         """Return the same in other units of y."""
@@ -108,7 +108,7 @@ class Observations(NamedTuple):
         explained = merged.variances - inverse_diagonal * merged.variances**2
         return full, float(precisions.sum() - self._summed(precisions**2) @ explained)
 
-    def of_nodes(self, chosen: NDArray[np.int64]) -> Observations:
+    def select_nodes(self, chosen: NDArray[np.int64]) -> Observations:
         """Return the observations of some of the nodes, given by their positions, in ascending order."""
         kept = np.isin(self.place, chosen)
         place = np.searchsorted(chosen, self.place[kept])

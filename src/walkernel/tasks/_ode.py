@@ -36,19 +36,19 @@ from walkernel.tasks._generators import (
     GENERATORS,
     Generator,
     generator,
+    power_of_two_unit,
     steady_state,
-    unit_of,
     warn_of_growth,
 )
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
-from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
+from walkernel.tasks._quadrature import Rule, Source, choose_n_points, gauss_legendre, monte_carlo
 from walkernel.walks import SAMPLERS, Sampler
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
 PRODUCT_TOLERANCE = 1e-11
-SHORTEST_TIME = 1e-100
-MOST_WALKS = 2**26
+MIN_TIME = 1e-100
+MAX_ODE_WALKS = 2**26
 TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
 """What quadrature may contribute to the error of each engine, relative to the integral."""
 
@@ -100,7 +100,7 @@ class _Problem:
     @property
     def unit(self) -> float:
         """A power of two of the size of initial values and of the source at the first output time."""
-        return unit_of(self.initial, self.source(float(self.t[0])))
+        return power_of_two_unit(self.initial, self.source(float(self.t[0])))
 
     def divided(self, unit: float) -> _Problem:
         """Return the equation for x / unit."""
@@ -116,7 +116,7 @@ class _Problem:
     def rule(self, start: float, stop: float, n_points: int | None, tol: float) -> Rule:
         """Return the Gauss–Legendre rule of an interval, with as many points as it needs if not told."""
         varying = None if self.constant is not None else self.source
-        n = n_points or suited_points(varying, start, stop, self.G.speed, tol)
+        n = n_points or choose_n_points(varying, start, stop, self.G.speed, tol)
         return gauss_legendre(start, stop, n)
 
     def terms(self, samples: Rule | None, n_points: int | None, tol: float, *, merge: bool) -> list[Term]:
@@ -230,7 +230,7 @@ def solve_ode(
     unit = given.unit
     problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
-    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MOST_WALKS)
+    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
@@ -262,8 +262,8 @@ def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None,
     times = np.atleast_1d(real_array("solve_ode", "t", t)).copy()
     if times.ndim != 1 or times.size == 0 or times[0] <= 0 or (np.diff(times) <= 0).any():
         refuse("solve_ode", "t", "a positive time or increasing positive times", t)
-    if times[0] < SHORTEST_TIME:
-        refuse("solve_ode", "t", f"at least {SHORTEST_TIME:g}", t)
+    if times[0] < MIN_TIME:
+        refuse("solve_ode", "t", f"at least {MIN_TIME:g}", t)
 
     def state(parameter: str, values: Any) -> NDArray[np.float64]:
         array = real_array("solve_ode", parameter, values)

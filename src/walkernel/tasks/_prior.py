@@ -22,20 +22,20 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
-from walkernel.tasks._covariances import SOLVERS, Prior
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
+from walkernel.tasks._solvers import SOLVERS, Prior
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkKind
 from walkernel.walks import Sampler
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
-MOST_FREE = 32
+MAX_FREE_TERMS = 32
 """Terms of a modulation function that is learned term by term."""
 
 
-def start_of_search(
+def check_search(
     owner: str, graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
 ) -> tuple[Kernel, tuple[str, ...]]:
     """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
@@ -101,19 +101,19 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
 def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     """Return the same prior with f as a sequence of its own, the amplitude in it."""
     kernel = hyper.kernel
-    if np.abs(kernel.modulation(2 * MOST_FREE)).argmax() >= MOST_FREE:
-        rule = f"one whose f is largest in its first {MOST_FREE} terms where f itself is learned"
+    if np.abs(kernel.modulation(2 * MAX_FREE_TERMS)).argmax() >= MAX_FREE_TERMS:
+        rule = f"one whose f is largest in its first {MAX_FREE_TERMS} terms where f itself is learned"
         refuse(owner, "kernel", rule, kernel, "Start from a narrower kernel, or use learn=None.")
-    f = hyper.amplitude * kernel.modulation(MOST_FREE)
+    f = hyper.amplitude * kernel.modulation(MAX_FREE_TERMS)
     wide = kernel if kernel.lengthscale is None else kernel.with_lengthscale(2 * kernel.lengthscale)
-    sizes = np.abs(wide.modulation(MOST_FREE))
+    sizes = np.abs(wide.modulation(MAX_FREE_TERMS))
     length = int(np.flatnonzero(sizes > 1e-2 * sizes.max())[-1]) + 1
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
 def prior_at(kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
     """Return the prior of g at some nodes."""
-    rows = hyper.rows(WALK_CACHE.features(kind, hyper.weighing, ids))
+    rows = hyper.rows(WALK_CACHE.features(kind, hyper.weights, ids))
     return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
 
 
@@ -121,7 +121,7 @@ def prior_blocks(
     kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
     """Give the rows of Φ of some nodes in blocks, as the prior has them."""
-    for part, features in WALK_CACHE.blocks(kind, hyper.weighing, ids):
+    for part, features in WALK_CACHE.blocks(kind, hyper.weights, ids):
         yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
 
 
@@ -169,7 +169,7 @@ def check_rank(owner: str, columns: Array) -> None:
 
 
 def check_solver(owner: str, solver: str, tol: float, max_iter: int) -> dict[str, Any]:
-    """Return checked options of ``make_system``."""
+    """Return checked options of ``make_solver``."""
     return {
         "owner": owner,
         "solver": one_of(owner, "solver", solver, SOLVERS),

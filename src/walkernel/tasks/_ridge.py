@@ -12,8 +12,8 @@ from walkernel._checks import flag, real_number, whole_number
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Prior, make_system
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_kind
+from walkernel.tasks._solvers import Prior, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
@@ -114,7 +114,7 @@ class NodeRidge(NodeRegressor):
         if self.fit_intercept:  # one more right-hand side, for b
             level = sides.mean(axis=0)  # taken out, so that a large b costs no digits of the rest
             sides = np.column_stack([sides - level, np.ones(len(sides))])
-        system = make_system(
+        system = make_solver(
             Prior(features, 1.0),
             alpha / weights[used],
             solver="auto",

@@ -168,10 +168,10 @@ class NodeSmoother(NodeRegressor):
         groups = enough_groups(type(self).__name__, kind.n_walks, kind.sampler)
         asked, where = np.unique(ids, return_inverse=True)
         lazy = self.pair_ == "lazy"
-        right = None if lazy else _other_side(kind).walked(self._sequence, known, groups)
+        right = None if lazy else _other_side(kind).grouped_walks(self._sequence, known, groups)
         features = WALK_CACHE.features(kind, self._sequence, asked)
         product = Product(
-            Side(features, kind.walked(self._sequence, asked, groups)),
+            Side(features, kind.grouped_walks(self._sequence, asked, groups)),
             Side(self._right_side(self.pair_, kind, known), right),
             groups,
         )

@@ -64,7 +64,7 @@ class WalkKind(NamedTuple):
             matrix=matrix, transpose=transpose,
         )  # fmt: skip
 
-    def walked(self, kernel: Kernel | Coefficients, ids: NDArray[np.int64], n_groups: int) -> Walked:
+    def grouped_walks(self, kernel: Kernel | Coefficients, ids: NDArray[np.int64], n_groups: int) -> Walked:
         """Return the walks from some nodes in groups, to be walked again."""
         return Walked(Sampling(self.graph, ids, *self[1:]), kernel, n_groups)
 
