@@ -24,7 +24,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 
 ROUNDING = 1e-7
-"""Share of a source in null vectors that is taken for rounding."""
+"""Relative share of a source in null vectors up to which it counts as rounding."""
 GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian")
 
 
@@ -109,7 +109,7 @@ def generator(graph: Graph, name: str) -> Generator:
 
 
 def warn_of_growth(G: Generator) -> None:
-    """Say that solutions grow, and with them the error of every estimate."""
+    """Warn that solutions grow, and with them the error of every estimate."""
     if G.growth > 0:
         warn(
             f"solve_ode: with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
@@ -137,9 +137,9 @@ def steady_state(
     rising = np.abs(fed) > ROUNDING * np.linalg.norm(source)
     if rising.any():
         raise ValueError(
-            f"No steady state: the source feeds {rising.sum()} of {null.shape[1]} connected parts on "
-            f"balance, and the level there rises for ever (by up to {unit * np.abs(fed).max():.3g} per unit "
-            "of time along the null vector of a part)."
+            f"No steady state: the source has a net flow into {rising.sum()} of {null.shape[1]} connected "
+            f"components, where x grows without bound (by up to {unit * np.abs(fed).max():.3g} per unit "
+            "of time along the null vector of a component)."
         )
     source = source - null @ fed
     matrix = -G.to_scipy()

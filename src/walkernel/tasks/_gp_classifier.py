@@ -46,44 +46,44 @@ from walkernel.walks import Sampler
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
-"""Range of the logarithm of the factor that makes probabilities calibrated."""
+"""Range of the logarithm of the factor that calibrates the probabilities."""
 LOG2_DRAWS = 8
-"""Points of a Sobol sequence, as a power of two, by which probabilities are averaged."""
+"""Binary logarithm of the number of Sobol points over which probabilities are averaged."""
 
 
 class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
-    Each class has a Gaussian process a²ΦΦᵀ and a constant with a flat prior; the softmax of all is the
-    distribution of the label. Lengthscale and amplitude maximise the marginal likelihood of regressions on
-    the labels, and one factor of all processes makes each label most probable given the others, so that
-    probabilities are calibrated.
+    Each class has a Gaussian process with covariance a²ΦΦᵀ and a constant with a flat prior; the softmax of
+    the processes is the distribution of the label. Lengthscale and amplitude maximise the marginal likelihood
+    of regressions on the labels. A common factor of all processes maximises the leave-one-out probability of
+    the labels, which calibrates the predicted probabilities.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned.
+        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale", "amplitude" and "modulation" (every value of f, in place of the
-        others); None is the first two, as far as the kernel has them.
+        Hyper-parameters to learn, among "lengthscale", "amplitude" and "modulation" (every value of f,
+        instead of the others). None means the first two, without the lengthscale for a kernel that has none.
     amplitude : float
         a, where it is not learned.
     normalize : bool
-        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
-        is K_ij / √(K_ii K_jj). That of a free f is |f|².
+        Scale the rows of Φ to norm 1, so that g has the same prior variance a² at every node: the kernel is
+        K_ij / √(K_ii K_jj). With a free f the prior variance is |f|².
     concentration : float
-        ε: how often each class was seen at every node before any label was.
+        ε, the pseudo-count of each class at every node before any label is seen.
     solver : {"auto", "cholesky", "cg"}
-        How systems are solved; by cost if "auto".
+        How linear systems are solved; "auto" chooses the cheaper way.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
 
@@ -98,11 +98,11 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     amplitude_ : float
         a.
     sharpness_ : float
-        The factor of all processes that makes probabilities calibrated.
+        The common factor of all processes that calibrates the probabilities.
     log_marginal_likelihood_value_ : float
-        Sum over the classes, of the nodes learned from; NaN if nothing is learned.
+        Sum over the classes, on the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
-        Number of these nodes, and how often the likelihood was computed.
+        Number of these nodes, and number of evaluations of the likelihood.
     sampler_ : Sampler
         The sampler that is used.
 
@@ -234,7 +234,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
 
 
 def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array, (n,); those of several kinds in a list stay what they are."""
+    """Return labels as an array, (n,); a list of mixed types becomes an array of objects."""
     values = getattr(y, "to_numpy", lambda: y)()
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:
@@ -247,7 +247,7 @@ def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
 
 
 def is_label(value: Any) -> bool:
-    """Tell whether a value is neither missing nor infinite."""
+    """Return whether a value is neither missing nor infinite."""
     try:
         return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
     except TypeError:  # pandas.NA has no truth value
@@ -255,7 +255,7 @@ def is_label(value: Any) -> bool:
 
 
 def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes, sorted, and which of them each label is; refuse what are no labels."""
+    """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
     missing = np.array([not is_label(value) for value in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
@@ -278,8 +278,9 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
 def fit_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
-    Of many nodes those decide that the hyper-parameters were learned from. Few labels say little about it:
-    its logarithm has a standard normal prior, and it is 1 where a class was seen at one node only.
+    At most 2000 nodes are used, the same as for learning the hyper-parameters. The logarithm of the factor
+    has a standard normal prior, which regularises it for few labels, and the factor is 1 where a class was
+    seen at one node only.
     """
     positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():

@@ -1,7 +1,7 @@
-"""Gaussian process regression with the kernel of an operator, for which products are all it takes.
+"""Gaussian process regression with the kernel of an operator, using nothing but its products.
 
 The operator may be exact (``polynomial_operator``), or estimated with shared walks, in memory, in files or
-on a cluster: systems are solved by conjugate gradients on K @ V, and no features are gathered.
+on a cluster: linear systems are solved by conjugate gradients on K @ V, and no features are gathered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from walkernel.tasks._solvers import MAX_BLOCK_ENTRIES, CGSolver, CovarianceProd
 
 
 class GPPrediction(NamedTuple):
-    """Mean and standard deviation of the posterior at some nodes, and the iterations that they took."""
+    """Mean and standard deviation of the posterior at some nodes, and the number of iterations."""
 
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
@@ -44,14 +44,14 @@ def gp_posterior(
 ) -> GPPrediction:
     """Return the posterior of y = β + g(node) + noise, g ~ N(0, a²K), with a flat prior on β.
 
-    Hyper-parameters are given; ``NodeGPRegressor`` learns them.
+    The hyper-parameters are given; ``NodeGPRegressor`` learns them.
 
     Parameters
     ----------
     K : KernelOperator
-        The kernel on all nodes concerned: of ``polynomial_operator``, or of ``estimate_kernel`` with
-        ``ensembles="shared"``, here or in ``walkernel.distributed``. Other estimates are not positive
-        semidefinite.
+        The kernel on all nodes concerned, from ``polynomial_operator``, or from ``estimate_kernel`` with
+        ``ensembles="shared"``, of ``walkernel`` or ``walkernel.distributed``. Other estimates are not
+        positive semidefinite.
     X : nodes, (n,)
         Observed nodes, which may repeat.
     y : array of float, (n,)
@@ -60,8 +60,8 @@ def gp_posterior(
     noise, amplitude : float
         Standard deviation of the noise, and a.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def gp_posterior(
     observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
     prior = OperatorPrior(K, observed.ids, amplitude)
     system = partial(CGSolver, owner=owner, tol=tol, max_iter=max_iter)
-    posterior = Posterior(observed, cast(Prior, prior), noise, system)  # for its solutions alone
+    posterior = Posterior(observed, cast(Prior, prior), noise, system)  # it is only asked for solutions
     mean = prior.all_products(posterior.dual[:, None])[asked, 0] + posterior.beta[0]
     variances = prior.variances_at(asked)
     for part, shared in prior.cross_blocks(asked):
@@ -119,7 +119,7 @@ class OperatorPrior:
         self._K, self._positions, self._scale = K, positions, amplitude**2
 
     def products(self) -> CovarianceProducts:
-        """Return products with the covariance of the positions, and its diagonal."""
+        """Return the products with the covariance at the positions, and its diagonal."""
         own, K = self._positions, self._K
         return CovarianceProducts(lambda V: self.all_products(V)[own], self.variances_at(own), K.shape[0])
 
@@ -135,7 +135,7 @@ class OperatorPrior:
         return self._scale * self._K.entries(names, names)
 
     def cross_blocks(self, positions: NDArray[np.int64]) -> Any:
-        """Give the covariances with other positions, (n, k), in blocks of columns."""
+        """Yield the covariances with other positions, (n, k), in blocks of columns."""
         size = max(1, MAX_BLOCK_ENTRIES // self._K.shape[1])
         for first in range(0, positions.size, size):
             part = slice(first, min(first + size, positions.size))

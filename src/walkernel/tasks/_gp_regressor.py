@@ -49,50 +49,50 @@ from walkernel.walks import Sampler
 class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
-    Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
-    much is not subtracted, since intervals would then be too narrow: the noise is fitted beside it. Mean,
-    variance and likelihood are exact for these features. β has a flat prior, and its uncertainty is part of
-    the variance.
+    Φ are the features of a single set of walks, so the prior is positive semidefinite. The upward bias of its
+    diagonal is not subtracted, because intervals would then be too narrow; the noise is fitted in its
+    presence. Mean, variance and likelihood are exact for these features. β has a flat prior, and its
+    uncertainty is part of the variance.
 
-    Lengthscale, amplitude and noise maximise the marginal likelihood. Lengthscales are compared from narrow
-    to wide at 250 observed nodes at most, with walks that suit each range of them, and the best is refined
-    on the walks of its range. At most 2000 observed nodes, chosen at random, are used for that.
+    Lengthscale, amplitude and noise maximise the marginal likelihood. Lengthscales are first compared, from
+    narrow to wide, on at most 250 observed nodes, with walks chosen for each range of lengthscales. The best
+    one is then refined with the walks of its range on at most 2000 observed nodes, chosen at random.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned: the search
+        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned: the search
         covers the same lengthscales from any start, up to the widest that walks on the graph can serve.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every value of
-        f, in place of lengthscale and amplitude); None is the first three, as far as the kernel has them, and
-        () nothing.
+        Hyper-parameters to learn, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every
+        value of f, instead of lengthscale and amplitude). None means the first three, without the lengthscale
+        for a kernel that has none; () learns nothing.
     amplitude, noise : float
         a, and the standard deviation of the noise, where they are not learned.
     nugget : float
-        ν, where it is not learned: what every node has of its own, in common to all observations of it. Where
-        none is observed twice it is not to be told from noise.
+        ν, where it is not learned: the standard deviation of an independent effect of each node, shared by
+        all observations of the node. It cannot be distinguished from noise if no node is observed twice.
     twins : bool
-        Take nodes that have the same neighbours, and edges of the same weights, for one node: what is
-        observed at one of them is a repeated observation of all. To be used with a nugget.
+        Treat nodes with the same neighbours and edge weights as one node: an observation of one of them is a
+        repeated observation of all. To be used with a nugget.
     normalize : bool
-        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
-        is K_ij / √(K_ii K_jj). That of a free f is |f|².
+        Scale the rows of Φ to norm 1, so that g has the same prior variance a² at every node: the kernel is
+        K_ij / √(K_ii K_jj). With a free f the prior variance is |f|².
     mean : {"constant", "zero"}
-        Whether β has a constant.
+        Whether the mean function contains a constant.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
         Known quantities at all nodes, in the order of their ids, in which the mean is linear.
     solver : {"auto", "cholesky", "cg"}
-        How systems are solved; by cost if "auto".
+        How linear systems are solved; "auto" chooses the cheaper way.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
 
@@ -109,9 +109,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     log_marginal_likelihood_value_ : float
         log p(y) of the nodes learned from; NaN if nothing is learned.
     n_learned_from_ : int
-        Their number.
+        The number of these nodes.
     n_evaluations_ : int
-        How often likelihood and gradient were computed, starts apart.
+        Number of evaluations of the likelihood and its gradient, without those that compare starts.
     sampler_ : Sampler
         The sampler that is used.
 
@@ -180,7 +180,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             Nodes may repeat, with different values.
         y : array of float, (n,)
         noise_std : array of float, (n,), optional
-            Known standard deviations of single observations; the fitted noise comes on top.
+            Known standard deviations of single observations, in addition to the fitted noise.
         """
         owner = type(self).__name__
         kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, LEARNED)
@@ -210,7 +210,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return self
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
-        """Replace the observations and keep the rest: hyper-parameters and walks are as they were learned.
+        """Replace the observations, and keep the learned hyper-parameters and the walks.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return free_modulation(owner, start) if "modulation" in learn else start
 
     def _set(self, learned: Learned) -> None:
-        """Set the fitted attributes that do not depend on the observations any more."""
+        """Set the fitted attributes that do not depend on the observations."""
         hyper, kind = learned.hyper, learned.kind
         self._kind = kind
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
@@ -273,9 +273,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return_std, return_cov : bool
             Also return standard deviations, or the covariance matrix; not both.
         include_noise : bool
-            Of a new observation y in place of g + h·β: the noise is part of the variance. What walks add to
-            the diagonal acts like noise and is part of it either way, so that intervals of y are calibrated
-            and those of g rather wide.
+            Return the uncertainty of a new observation y instead of g + h·β: the noise is added to the
+            variance. The bias that walks add to the diagonal acts like noise and is included either way, so
+            intervals of y are calibrated and those of g are rather wide.
 
         Returns
         -------
@@ -298,7 +298,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         flag(owner, "return_cov", return_cov)
         flag(owner, "include_noise", include_noise)
         if return_std and return_cov:
-            refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
+            refuse(owner, "return_std", "False where return_cov is True", return_std)
         ids = node_ids(owner, self._kind.graph, X)
         representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
@@ -329,13 +329,13 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1), optional
-            All nodes of the graph, in the order of their ids, if not given.
+            The default is all nodes of the graph, in the order of their ids.
         n_samples : int
         random_state : int, RandomState or None
             Seed of the draws; None is 0. The same seed gives the same functions for any X, but not the same
             noise.
         include_noise : bool
-            Draw observations in place of g + h·β.
+            Draw observations y instead of g + h·β.
         progress : callable, optional
             Called with (nodes done, nodes in all) after each block of nodes.
 
@@ -377,7 +377,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         theta : array of float, optional
-            Logarithms of what ``learn`` names, in its order; f itself for "modulation".
+            Logarithms of the hyper-parameters that ``learn`` names, in its order; f itself for "modulation".
         """
         check_is_fitted(self, "_posterior")
         owner, parameters = type(self).__name__, self._parameters

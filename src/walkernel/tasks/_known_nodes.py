@@ -1,4 +1,4 @@
-"""What a Gaussian process knows of the nodes beside walks: columns of its mean, and which are one node."""
+"""What a Gaussian process knows of nodes apart from walks: mean columns, and nodes that count as one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from walkernel.tasks._prior import check_rank
 
 
 class KnownNodes(NamedTuple):
-    """The nodes of a graph as a regression sees them."""
+    """The nodes of a graph with the columns of their mean function."""
 
     graph: Graph
     columns: Array  # (n_nodes, q): columns h of the mean function
-    representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value are those of each
+    representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value each node shares
 
     def observations(self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
-        """Check what was measured."""
+        """Check observations and return them."""
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
@@ -41,7 +41,7 @@ class KnownNodes(NamedTuple):
 def first_twins(graph: Graph) -> NDArray[np.int64]:
     """Return for each node the first one with the same neighbours and weights, (n_nodes,).
 
-    A node without neighbours is like no other.
+    A node without neighbours has no twin.
     """
     A = scipy.sparse.csr_array(graph.to_scipy("adjacency"))
     A.sort_indices()

@@ -5,7 +5,7 @@ With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ + ν²I), a flat prior on β and Σ =
     log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
     ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
 
-Φ is linear in f, so that ∂Φ is the features of ∂f: another weights of the same walks. Where rows of Φ are
+Φ is linear in f, so ∂Φ are the features of ∂f: another weighting of the same walks. Where rows of Φ are
 scaled to one length, K̂ᵢⱼ = Kᵢⱼ/√(KᵢᵢKⱼⱼ) has ∂K̂ᵢⱼ = ∂Kᵢⱼ/√(KᵢᵢKⱼⱼ) − K̂ᵢⱼ (∂Kᵢᵢ/Kᵢᵢ + ∂Kⱼⱼ/Kⱼⱼ)/2.
 """
 
@@ -32,7 +32,7 @@ FeaturesOf = Callable[[WeightsOrSlope], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
 MIN_SCALE = 1e-153
-"""Amplitude and noise at least: their squares are numbers."""
+"""Smallest amplitude and noise: their squares do not underflow."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
 LOG_2PI = math.log(2 * math.pi)
@@ -46,23 +46,23 @@ class Hyperparameters:
     amplitude: float
     noise: float
     modulation: Array | None = None  # f, where it is not that of the kernel
-    normalize: bool = False  # rows of Φ are scaled to length one; those of a free f to its length |f|
-    nugget: float = 0.0  # ν, of what every node has of its own
+    normalize: bool = False  # rows of Φ are scaled to norm 1; for a free f, to |f|
+    nugget: float = 0.0  # ν, the standard deviation of an independent effect of each node
 
     @property
     def weights(self) -> Weights:
-        """What the walks are weighed by."""
+        """What the walks are weighted by: the kernel, or f itself."""
         return self.kernel if self.modulation is None else self.modulation
 
     def scaled(self, factor: float) -> Hyperparameters:
-        """Return the same for y in other units."""
+        """Return the hyper-parameters for y multiplied by ``factor``."""
         same = replace(self, noise=self.noise * factor, nugget=self.nugget * factor)
         if self.modulation is not None:
             return replace(same, modulation=self.modulation * factor)
         return replace(same, amplitude=self.amplitude * factor)
 
     def rows(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        """Return features of nodes as the prior has them, from those of the walks."""
+        """Return the rows of Φ as the prior uses them, normalised if asked for."""
         if not self.normalize:
             return features
         return scale_rows(features, self.length / row_lengths(features))
@@ -73,17 +73,17 @@ class Hyperparameters:
 
     @property
     def length(self) -> float:
-        """Of all rows of Φ, where they have the same."""
+        """The norm of all rows of Φ, where they are normalised."""
         return 1.0 if self.modulation is None else float(np.linalg.norm(self.modulation))
 
     @property
     def n_terms(self) -> int:
-        """Terms of f that are free."""
+        """Number of free terms of f."""
         return 0 if self.modulation is None else self.modulation.size
 
     @property
     def lengthscale(self) -> float:
-        """That of the kernel."""
+        """The lengthscale of the kernel, NaN if it has none."""
         return math.nan if self.kernel.lengthscale is None else self.kernel.lengthscale
 
 
@@ -119,7 +119,7 @@ def log_likelihood(observed: Observations, covariance: Array, noise: float, *, s
 
 
 class Parameters(NamedTuple):
-    """Which hyper-parameters vary: θ are the logarithms of all but f, which varies itself."""
+    """The hyper-parameters that vary: θ holds their logarithms, and f itself."""
 
     learn: tuple[str, ...]
     start: Hyperparameters
@@ -149,7 +149,7 @@ class Parameters(NamedTuple):
         return hyper
 
     def hyperparameters(self, theta: Array) -> Hyperparameters:
-        """Return the hyper-parameters of a θ; those that do not vary are as at the start."""
+        """Return the hyper-parameters of a θ; the others keep their initial values."""
         found, rest = self.start, np.asarray(theta, dtype=np.float64)
         for name in self.learn:
             if name == "modulation":
@@ -176,7 +176,7 @@ def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
 def _by_gram(
     hyper: Hyperparameters, features: scipy.sparse.csr_array, slope: Array, covariance: Array
 ) -> Array:
-    """Return the slope in ΦΦᵀ, Φ being the features of the walks, from that in the covariance."""
+    """Return the slope in ΦΦᵀ, with Φ before normalisation, from the slope in the covariance."""
     if not hyper.normalize:
         return hyper.amplitude**2 * slope
     lengths = row_lengths(features)
@@ -191,7 +191,7 @@ class Slopes(NamedTuple):
 
     value: float
     by_covariance: Array  # (n, n)
-    by_log: dict[str, float]  # those in the logarithms of amplitude, noise and nugget
+    by_log: dict[str, float]  # slopes in the logarithms of amplitude, noise and nugget
 
 
 def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]) -> Slopes:
@@ -210,7 +210,7 @@ def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observat
 def scale_likelihood_at(
     theta: Array, parameters: Parameters, gram: Array, data: Sequence[Observations]
 ) -> tuple[float, Array]:
-    """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), where θ has amplitude, noise and nugget."""
+    """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), in amplitude, noise and nugget."""
     hyper = parameters.hyperparameters(theta)
     slopes = slopes_at(hyper, hyper.amplitude**2 * gram, data)
     return slopes.value, np.array([slopes.by_log[name] for name in parameters.learn])

@@ -1,4 +1,4 @@
-"""What the estimators check of nodes and targets."""
+"""Checks of nodes, targets and parameters that the estimators share."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from walkernel.walks import SAMPLERS, Sampler
 
 
 def node_tags(tags: Any) -> Any:
-    """Say that X are nodes."""
+    """Return tags that declare X to be nodes."""
     tags.input_tags.one_d_array = True
     tags.input_tags.string = True
     return tags
 
 
 class KernelParameters:
-    """An estimator that may share its kernel with others: ``kernel__sigma=2.0`` gives it another one.
+    """A mixin that lets ``set_params(kernel__sigma=2.0)`` replace the kernel instead of changing it.
 
-    A grid of scikit-learn may so have ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
+    A parameter grid may contain ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
     """
 
     kernel: Kernel
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as of every estimator; those of the kernel put another one in its place."""
+        """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
         super().set_params(**params)  # type: ignore[misc]
         if of_kernel:
@@ -77,7 +77,7 @@ def node_targets(
     y: ArrayLike | None,
     used: NDArray[np.bool_] | slice = slice(None),
 ) -> NDArray[np.float64]:
-    """Return finite targets of the nodes in use, (n,) or (n, n_outputs); nodes named twice must have one."""
+    """Return the finite targets of the nodes in use, (n,) or (n, n_outputs); repeated nodes must agree."""
     if y is None:
         refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
     targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
@@ -91,7 +91,7 @@ def node_targets(
         if differs.any():
             node = shown(graph.names(ids[differs])[0])
             refuse(
-                owner, "y", "the same wherever a node is named more than once",
+                owner, "y", "the same wherever a node occurs more than once",
                 Described(f"different targets for node {node}"), "Average them first.",
             )  # fmt: skip
     return targets
@@ -116,7 +116,7 @@ def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.
 
 
 def check_random_seed(owner: str, random_state: Any) -> int:
-    """Return the seed that a scikit-learn ``random_state`` stands for: None is 0, a RandomState draws one."""
+    """Return the seed that a scikit-learn ``random_state`` stands for; None is 0, a RandomState draws one."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -153,7 +153,7 @@ def walk_kind(
     *,
     pair: str = "symmetric",
 ) -> tuple[str, WalkKind]:
-    """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
+    """Check the common parameters of estimators; return the pair and the walks of the left-hand side."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     if pair == "symmetric" and not kernel.has_root():

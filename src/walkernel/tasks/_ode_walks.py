@@ -27,16 +27,16 @@ from walkernel.walks import Sampler
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
 NUMBERS_AT_ONCE = 2**27
-"""Numbers that right-hand sides may take together."""
+"""Floats that all right-hand sides together may take."""
 
 
 class Term(NamedTuple):
-    """K v, a share of x at the output time with this position."""
+    """K v, a term of the sum x at the output time with this position."""
 
     time: int
     kernel: Kernel
     vector: Callable[[], NDArray[np.float64]]  # returns (n_nodes,)
-    sampled: bool  # whether it stands for one of several times drawn at random
+    sampled: bool  # whether its time was drawn at random
 
 
 class Estimate(NamedTuple):
@@ -52,7 +52,7 @@ NO_SHARES = np.zeros((0, 0))
 
 
 class WalkPlan(NamedTuple):
-    """How walks are drawn for the terms."""
+    """How the walks of the terms are drawn."""
 
     graph: Graph
     ids: NDArray[np.int64]
@@ -85,7 +85,7 @@ class WalkPlan(NamedTuple):
             sequences: list[Any] = [term.kernel for term in terms]
             if self.pair == "lazy":
                 sequences = [Coefficients(kernel) for kernel in sequences]
-            with without_warnings(InfiniteVarianceWarning):  # they are long enough for the last time
+            with without_warnings(InfiniteVarianceWarning):  # the walks suit the last time
                 features = [walks.features(sequence) for sequence in sequences]
             yield block, features
 

@@ -22,17 +22,17 @@ from walkernel.tasks._solvers import Prior, Solver, cholesky_solver
 
 
 class Posterior:
-    """What is known after the observations.
+    """A Gaussian process conditioned on observations.
 
     Parameters
     ----------
     observed : Observations
     prior : Prior
-        Of the observed nodes.
+        The prior of the observed nodes.
     noise : float
         Standard deviation of the noise.
     system : callable
-        Makes S from the prior and the variances r.
+        Returns a solver for S, given the prior and the variances r.
     """
 
     def __init__(
@@ -51,19 +51,19 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Array:
-        """a²Φᵀ S⁻¹(z − Hβ): what features are multiplied by."""
+        """a²Φᵀ S⁻¹(z − Hβ), (n_nodes,): the weights of features in the mean."""
         return self._weights_of(self.dual)
 
     def _weights_of(self, dual: Array) -> Array:
-        """Return a²Φᵀ times a solution."""
+        """Return a²Φᵀ times a dual solution."""
         return self.prior.amplitude**2 * np.asarray(self.prior.features.T @ dual)
 
     def mean(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
-        """Return the mean at nodes of features (k, n_nodes) and columns (k, q)."""
+        """Return the mean at nodes with features ``rows``, (k, n_nodes), and columns, (k, q)."""
         return rows @ self.weights + columns @ self.beta
 
     def mean_uncertainty(self, shared: Array, columns: Array) -> tuple[Array, Array]:
-        """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is what the uncertainty of β adds."""
+        """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is the variance due to β."""
         rho = columns - shared.T @ self._basis
         return rho, np.asarray(np.linalg.solve(self._certainty, rho.T), dtype=np.float64)
 
@@ -76,7 +76,7 @@ class Posterior:
         return (result + result.T) / 2
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """Return mean and variance of g + hβ at each observed node had it not been observed, (n,) each.
+        """Return mean and variance of g + hβ at each observed node given the others, (n,) each.
 
         With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
         """

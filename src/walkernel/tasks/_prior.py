@@ -1,4 +1,4 @@
-"""Gaussian process priors on nodes: what is checked of them, and the walks that they are made of."""
+"""Gaussian process priors on nodes: checks of their parameters, and their walks and features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from walkernel.walks import Sampler
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
 MAX_FREE_TERMS = 32
-"""Terms of a modulation function that is learned term by term."""
+"""Maximum number of terms of a modulation function that is learned term by term."""
 
 
 def check_search(
@@ -65,7 +65,7 @@ def walks_for(
     random_state: Any,
     learn: tuple[str, ...],
 ) -> Callable[[Kernel, tuple[str, ...]], WalkKind]:
-    """Check what priors are made of; return what chooses walks for a kernel and what is learned of it."""
+    """Check the parameters of a prior; return a function that chooses walks for a kernel to be learned."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     check_covariance(owner, graph, kernel)
@@ -80,7 +80,7 @@ def walks_for(
 
 
 def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the hyper-parameters to learn; None is all that the kernel has but a free f."""
+    """Return the names of the hyper-parameters to learn; None means the default ones."""
     has_lengthscale = kernel.lengthscale is not None
     if learn is None:
         free = ("lengthscale", "amplitude", "noise") if has_lengthscale else ("amplitude", "noise")
@@ -99,7 +99,7 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
 
 
 def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
-    """Return the same prior with f as a sequence of its own, the amplitude in it."""
+    """Return the same prior with f as a free sequence that includes the amplitude."""
     kernel = hyper.kernel
     if np.abs(kernel.modulation(2 * MAX_FREE_TERMS)).argmax() >= MAX_FREE_TERMS:
         rule = f"one whose f is largest in its first {MAX_FREE_TERMS} terms where f itself is learned"
@@ -120,7 +120,7 @@ def prior_at(kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]) -> 
 def prior_blocks(
     kind: WalkKind, hyper: Hyperparameters, ids: NDArray[np.int64]
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-    """Give the rows of Φ of some nodes in blocks, as the prior has them."""
+    """Yield the rows of Φ of some nodes, as the prior uses them, in blocks."""
     for part, features in WALK_CACHE.blocks(kind, hyper.weights, ids):
         yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
 
@@ -128,7 +128,7 @@ def prior_blocks(
 def _with_nugget(
     hyper: Hyperparameters, rows: scipy.sparse.csr_array, ids: NDArray[np.int64]
 ) -> scipy.sparse.csr_array:
-    """Return (Φ, ν/a E): what a node has of its own is a feature that no other node has."""
+    """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""
     if not hyper.nugget:
         return rows
     n, n_nodes = rows.shape
@@ -157,7 +157,7 @@ def mean_columns(owner: str, graph: Graph, mean: str, covariates: ArrayLike | No
 
 
 def check_rank(owner: str, columns: Array) -> None:
-    """Refuse columns of the mean function that the observations cannot tell apart."""
+    """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
     q = columns.shape[1]
     scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
     if np.linalg.matrix_rank(scaled) < q:
@@ -169,7 +169,7 @@ def check_rank(owner: str, columns: Array) -> None:
 
 
 def check_solver(owner: str, solver: str, tol: float, max_iter: int) -> dict[str, Any]:
-    """Return checked options of ``make_solver``."""
+    """Return valid options of ``make_solver``."""
     return {
         "owner": owner,
         "solver": one_of(owner, "solver", solver, SOLVERS),

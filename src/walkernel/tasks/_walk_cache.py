@@ -1,9 +1,8 @@
-"""One walk sample for a whole grid: walks are kept by graph, matrix, sampler, number and seed.
+"""One set of walks for a whole grid: walks are cached by graph, matrix, sampler, number and seed.
 
-A node is walked from once, when it is first asked for; every kernel, fold and estimator that asks for the
-same kind of walk again gets a re-weighting of the same deposits. Memory is bounded: what was not used for
-longest is dropped, and a sample that would not fit is drawn without being kept, which gives the same
-features to rounding.
+The walks of a node are sampled once, on first use; every kernel, fold and estimator that needs the same kind
+of walks re-weights the same deposits. Memory is bounded: the least recently used walks are dropped, and walks
+that would not fit are sampled without being kept, which gives the same features up to rounding.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ Lengths = NDArray[np.int64]
 Sequence = Kernel | Coefficients | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
 
 BLOCK = 2**15
-"""Nodes whose features are in memory together where those of all are too many to keep."""
+"""Number of nodes whose features are in memory together, where those of all nodes do not fit."""
 
 
 class WalkKind(NamedTuple):
-    """What walks from a node depend on, the node apart."""
+    """Everything that the walks from a node depend on, except the node."""
 
     graph: Graph
     n_walks: int
@@ -49,11 +48,11 @@ class WalkKind(NamedTuple):
     transpose: bool
 
     def key(self) -> tuple[object, ...]:
-        """Return the same for graphs that are equal, as they are after pickling."""
+        """Return a cache key, the same for equal graphs, for instance after pickling."""
         return (identity(self.graph), *self[1:])
 
     def n_bytes(self, n_nodes: int) -> float:
-        """Return the expected size of the record of walks from so many nodes."""
+        """Return the expected size of the walks from ``n_nodes`` nodes."""
         return n_nodes * self.n_walks * (1 + self.sampler.mean_steps) * BYTES_PER_DEPOSIT
 
     def walk(self, ids: NDArray[np.int64]) -> Walks:
@@ -65,7 +64,7 @@ class WalkKind(NamedTuple):
         )  # fmt: skip
 
     def grouped_walks(self, kernel: Kernel | Coefficients, ids: NDArray[np.int64], n_groups: int) -> Walked:
-        """Return the walks from some nodes in groups, to be walked again."""
+        """Return the walks from some nodes in groups, to be sampled again."""
         return Walked(Sampling(self.graph, ids, *self[1:]), kernel, n_groups)
 
     def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
@@ -85,7 +84,7 @@ class _Part:
         self.order = np.argsort(walks.ids)
 
     def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each node, -1 for one that is not here."""
+        """Return the row of each node, -1 for a node that is not in this part."""
         own = self.walks.ids
         place = np.minimum(np.searchsorted(own, ids, sorter=self.order), own.size - 1)
         rows = self.order[place]
@@ -128,12 +127,12 @@ class _Entry:
 
 
 class WalkCache:
-    """Walks that were asked for before, up to ``limit`` bytes.
+    """A cache of walks of at most ``limit`` bytes.
 
     Parameters
     ----------
     limit : int
-        Bytes to keep at most; 0 keeps nothing.
+        Maximum size in bytes; 0 keeps nothing.
 
     Examples
     --------
@@ -155,14 +154,14 @@ class WalkCache:
     def blocks(
         self, kind: WalkKind, kernel: Sequence, ids: NDArray[np.int64]
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-        """Give the rows of Φ for some nodes in blocks; only those that fit into the cache are kept."""
+        """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
         kept = self._fits(kind, ids.size)
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
             yield part, self._features(kind, kernel, ids[part], kept)
 
     def _fits(self, kind: WalkKind, n_nodes: int) -> bool:
-        """Tell whether the walks of so many nodes can be kept."""
+        """Return whether the walks of ``n_nodes`` nodes fit into the cache."""
         return kind.n_bytes(n_nodes) <= self.limit
 
     def _features(
@@ -179,7 +178,7 @@ class WalkCache:
         return rows if in_order else rows[where]
 
     def _kept(self, kind: WalkKind, ids: NDArray[np.int64]) -> _Entry:
-        """Return the walks of a kind, those of the given nodes among them."""
+        """Return the cached walks of a kind, after sampling those of the given nodes that are missing."""
         key = kind.key()
         entry = self._entries.setdefault(key, _Entry())
         self._entries.move_to_end(key)
@@ -199,7 +198,7 @@ class WalkCache:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes kept, about."""
+        """Approximate size of the cached walks in bytes."""
         return sum(entry.n_bytes for entry in list(self._entries.values()))
 
 

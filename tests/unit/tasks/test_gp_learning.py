@@ -181,8 +181,8 @@ def test_a_search_that_does_not_end_is_told_of(monkeypatch):
         model = fitted(wk.Diffusion(1.0))
     assert str(caught[0].message) == (
         f"NodeGPRegressor: the likelihood still grows with the lengthscale at {model.kernel_}, the widest "
-        "kernel that a search by walks can afford. Either the data do not say how wide the kernel is, or it "
-        "should be wider: Diffusion, or a larger nu, can be."
+        "kernel that a search by walks can afford. Either the data do not determine the lengthscale, or the "
+        "kernel should be wider: use Diffusion or a larger nu."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
     assert model.kernel_.sigma == pytest.approx(1.0)
