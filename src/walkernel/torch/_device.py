@@ -19,7 +19,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import choose_sampler
 from walkernel.sampling import checked_sampling
-from walkernel.torch._device_walks import DeviceWalks, Walker, checked_device
+from walkernel.torch._device_walks import DeviceWalks, Walker, check_device
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Sampler
 
@@ -51,8 +51,8 @@ def sample_walks(
         float32 or float64, of the loads.
     """
     owner = "walkernel.torch.sample_walks"
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return Walker(chosen, checked_device(owner, device), _dtype(owner, dtype)).record()
+    sampling = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    return Walker(sampling, check_device(owner, device), _dtype(owner, dtype)).record()
 
 
 @door
@@ -84,16 +84,16 @@ def sample_features(
     """
     owner = "walkernel.torch.sample_features"
     instance(owner, "kernel", kernel, Kernel)
-    chosen = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
-    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    sampling = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
+    where, dtype = check_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
-    with memory_advice(owner, block_size):
-        walker = Walker(chosen, where, dtype)
+    with explain_out_of_memory(owner, block_size):
+        walker = Walker(sampling, where, dtype)
         parts = [block.record().features(kernel) for _, block in walker.blocks(block_size)]
-        return parts[0] if len(parts) == 1 else _stacked(parts)
+        return parts[0] if len(parts) == 1 else _stack(parts)
 
 
-def _stacked(parts: list[Tensor]) -> Tensor:
+def _stack(parts: list[Tensor]) -> Tensor:
     """Return CSR matrices one below the other."""
     counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
     indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
@@ -138,13 +138,13 @@ def estimate_kernel(
     instance(owner, "kernel", kernel, Kernel)
     check_convergence(graph, kernel)
     sampler = choose_sampler(graph, kernel, n_walks=n_walks) if sampler is None else sampler
-    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    where, dtype = check_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
     sides = [
         checked_sampling(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
         for stream, transpose in ((0, False), (1, graph.directed))
     ]
-    with memory_advice(owner, block_size):
+    with explain_out_of_memory(owner, block_size):
         left, right = (Walker(side, where, dtype) for side in sides)
     return DeviceKernel(kernel, left, right, block_size)
 
@@ -154,7 +154,7 @@ class DeviceKernel:
 
     def __init__(self, kernel: Kernel, left: Walker, right: Walker, block_size: int) -> None:
         self.kernel, self._left, self._right, self._block_size = kernel, left, right, block_size
-        n = left.chosen.graph.n_nodes
+        n = left.sampling.graph.n_nodes
         self.shape = (n, n)
 
     def __matmul__(
@@ -165,7 +165,7 @@ class DeviceKernel:
         if not isinstance(V, Tensor) or V.ndim != 2 or V.shape[0] != self.shape[0] or V.shape[1] == 0:
             got = Described(f"shape {tuple(V.shape)}") if isinstance(V, Tensor) else V
             refuse("DeviceKernel", "V", f"a tensor of shape ({self.shape[0]}, columns)", got, error=TypeError)
-        with memory_advice("DeviceKernel", self._block_size):
+        with explain_out_of_memory("DeviceKernel", self._block_size):
             V = V.to(self._left.device, self._left.dtype).contiguous()
             middle, result = torch.zeros_like(V), torch.zeros_like(V)
             for part, walker in self._right.blocks(self._block_size):
@@ -175,14 +175,14 @@ class DeviceKernel:
             return result
 
     def _modulation(self, walker: Walker) -> NDArray[np.float64]:
-        side = walker.chosen
+        side = walker.sampling
         return modulation_values(
             side.graph, self.kernel, side.sampler, side.matrix, side.sampler.longest + 1, side.transpose
         )
 
 
 @contextmanager
-def memory_advice(owner: str, block_size: int) -> Iterator[None]:
+def explain_out_of_memory(owner: str, block_size: int) -> Iterator[None]:
     """Say what to do where the memory of the device does not suffice."""
     try:
         yield

@@ -25,7 +25,7 @@ from walkernel.walks import Deposits, Head
 
 BLOCK = 128
 """Walks that one program of the walker advances together."""
-ROOMS = (64, 128, 256, 512, 1024, 2048)
+SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 """Deposits of a row that one program sorts; longer rows are sorted all together."""
 
 
@@ -34,7 +34,7 @@ class Walker:
 
     Parameters
     ----------
-    chosen : Sampling
+    sampling : Sampling
         Which walks.
     device : device
         Where they are walked.
@@ -42,22 +42,22 @@ class Walker:
         Of loads.
     """
 
-    def __init__(self, chosen: Sampling, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, sampling: Sampling, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
-        self._request = request = chosen.request()
+        self._request = request = sampling.request()
         table = request.table
         self._key = self._words(np.array([request.seed], dtype=np.uint64))
         self._law = [self._words(request.thresholds), self._tensor(request.guide)]
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
         self._indices = self._tensor(table.indices)
         self._floats = [self._reals(array) for array in (table.edge, table.first, table.inner, table.last)]
-        self._start_from(chosen)
+        self._start_from(sampling)
 
-    def _start_from(self, chosen: Sampling) -> None:
+    def _start_from(self, sampling: Sampling) -> None:
         """Take the start nodes of a sampling, and where their heads end."""
-        self.chosen, self.n_walkers = chosen, chosen.ids.size * chosen.n_walks
-        self._starts = self._tensor(chosen.ids)
-        self.head, front = self._request.heads(chosen.ids)
+        self.sampling, self.n_walkers = sampling, sampling.ids.size * sampling.n_walks
+        self._starts = self._tensor(sampling.ids)
+        self.head, front = self._request.heads(sampling.ids)
         self._ends = self._tensor(front.ends)
         self._front = [
             *(self._tensor(front.nodes), self._words(front.cuts)),
@@ -66,11 +66,11 @@ class Walker:
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
         """Give walkers from at most so many of the start nodes at a time, which share the tables."""
-        ids = self.chosen.ids
+        ids = self.sampling.ids
         for begin in range(0, ids.size, size):
             part = slice(begin, min(begin + size, ids.size))
             block = copy(self)
-            block._start_from(replace(self.chosen, ids=ids[part]))
+            block._start_from(replace(self.sampling, ids=ids[part]))
             yield part, block
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -141,7 +141,7 @@ class Walker:
         """Add Φ_f U to a matrix with a row for each start node, without making Φ."""
         from walkernel.torch._triton_walks import GATHER
 
-        weights = self.factors(f / self.chosen.n_walks)
+        weights = self.factors(f / self.sampling.n_walks)
         self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
         if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
@@ -151,7 +151,7 @@ class Walker:
         """Add Φ_fᵀ V to a matrix with a row for each node, without making Φ."""
         from walkernel.torch._triton_walks import SCATTER
 
-        weights = self.factors(f / self.chosen.n_walks)
+        weights = self.factors(f / self.sampling.n_walks)
         self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
         if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
@@ -160,7 +160,7 @@ class Walker:
     def head_entries(self, f: NDArray[np.float64]) -> tuple[Tensor, Tensor, Tensor]:
         """Return what exact heads leave, weighted by f: rows, columns and values."""
         head = self.head
-        rows = np.repeat(np.arange(self.chosen.ids.size), np.diff(head.indptr))
+        rows = np.repeat(np.arange(self.sampling.ids.size), np.diff(head.indptr))
         values = head.loads * f[head.lengths]
         return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
 
@@ -180,10 +180,10 @@ class Walker:
             made = hops <= torch.repeat_interleave(lengths, reserved)
             nodes, loads, hops = nodes[made], loads[made], hops[made]
         hops = torch.where(hops > 0, hops + self._request.head, 0).int()
-        counts = (lengths.long() + 1).reshape(self.chosen.ids.size, -1).sum(1)
+        counts = (lengths.long() + 1).reshape(self.sampling.ids.size, -1).sum(1)
         indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
         record = {"indptr": indptr, "nodes": nodes, "lengths": hops, "loads": loads}
-        return DeviceWalks(**vars(self.chosen), **record, head=self.head.copy())
+        return DeviceWalks(**vars(self.sampling), **record, head=self.head.copy())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -230,8 +230,8 @@ class DeviceWalks(Sampling):
             indptr, nodes, values = self._with_heads(nodes, values, weights)
         shape = (self.ids.size, self.graph.n_nodes)
         if values.dtype == torch.float32 and nodes.dtype == torch.int32 and values.is_cuda:
-            return _coalesced_by_row(indptr, nodes, values, shape)
-        return _coalesced(indptr, nodes, values, shape)
+            return _coalesce_by_row(indptr, nodes, values, shape)
+        return _coalesce(indptr, nodes, values, shape)
 
     def _with_heads(self, nodes: Tensor, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return deposits with those of the heads behind them, row by row."""
@@ -252,7 +252,7 @@ def _rows(indptr: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(counts.numel(), device=indptr.device), counts)
 
 
-def _coalesced(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def _coalesce(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Add up what the deposits of a row left on the same node, by a sort of all deposits."""
     key, order = torch.sort(_rows(indptr) * shape[1] + nodes)
     distinct, place = torch.unique_consecutive(key, return_inverse=True)
@@ -262,16 +262,16 @@ def _coalesced(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, 
     return _csr(torch.cumsum(counts, 0), distinct % shape[1], data, shape)
 
 
-def _coalesced_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def _coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Add up what the deposits of a row left on the same node, each row sorted by a program of its own."""
     from walkernel.torch._triton_walks import sort_rows
 
     counts = indptr.diff()
-    if int(counts.max()) > ROOMS[-1]:
-        return _coalesced(indptr, nodes, values, shape)
+    if int(counts.max()) > SORT_SIZES[-1]:
+        return _coalesce(indptr, nodes, values, shape)
     by_node, totals = torch.empty_like(nodes), torch.empty_like(values)
     least = 0
-    for room in ROOMS:
+    for room in SORT_SIZES:
         rows = torch.nonzero((counts > least) & (counts <= room))[:, 0]
         if rows.numel():
             sort_rows[(rows.numel(),)](rows, indptr, nodes, values, by_node, totals, ROOM=room)
@@ -288,7 +288,7 @@ def _csr(ends: Tensor, columns: Tensor, data: Tensor, shape: tuple[int, int]) ->
     return csr_tensor(indptr.to(columns.dtype), columns, data, shape)
 
 
-def checked_device(owner: str, device: torch.device | str) -> torch.device:
+def check_device(owner: str, device: torch.device | str) -> torch.device:
     """Return a device that the kernels run on."""
     found = torch.device(device)
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"

@@ -80,14 +80,14 @@ class ExpectedError:
         M = graph.to_scipy(kernel.matrix)
         self._powers = torch.as_tensor(_powers(M.toarray(), n_lengths), **options)
         self._visits = [
-            torch.as_tensor(self._visited(graph, kernel, sampler, survival, side), **options)
+            torch.as_tensor(self._expected_visits(graph, kernel, sampler, survival, side), **options)
             for side in (False, True)
         ]
         self._target = torch.as_tensor(exact_kernel(graph, kernel), **options)
         self._n_walks, self._n_lengths = n_walks, n_lengths
 
     @staticmethod
-    def _visited(
+    def _expected_visits(
         graph: Graph, kernel: Kernel, sampler: Sampler, survival: np.ndarray, transpose: bool
     ) -> np.ndarray:
         """Return v_l, (lengths, nodes)."""

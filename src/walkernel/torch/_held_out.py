@@ -19,7 +19,7 @@ from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 
 ENSEMBLES = ("independent", "shared")
-TRAINING, HELD_OUT, CHOOSING, STARTING = range(4)
+TRAINING, HELD_OUT, SELECTION, INITIALIZATION = range(4)
 """First words of the keys from which seeds are made: what is learned from, reported and chosen by differ."""
 
 
@@ -126,7 +126,7 @@ def held_out_errors(
             for left, right in (pairs.sample(graph, HELD_OUT, seed, sample) for sample in range(n_samples))
         ]
     )
-    return _compared(errors, ensembles)
+    return _compare(errors, ensembles)
 
 
 def check_ensembles(owner: str, ensembles: str, graphs: Sequence[Graph]) -> str:
@@ -144,7 +144,7 @@ def square_error(left: ArrayLike, right: ArrayLike, K: NDArray[np.float64]) -> f
     return (float(product.power(2).sum()) - 2 * crossed) / float((K**2).sum()) + 1
 
 
-def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
+def _compare(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
     """Return means, standard errors and the paired comparison of (samples, 2) errors."""
     n = len(errors)
     (learned, unbiased), spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(n)

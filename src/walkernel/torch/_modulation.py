@@ -35,7 +35,7 @@ ACTIVATIONS = {
 INITS = ("flat", "random")
 ONE = math.log(math.e - 1)
 """softplus of it is 1."""
-LONGEST = 4096
+MAX_TERMS = 4096
 NEGLIGIBLE = 1e-12
 DTYPES = (torch.float64, torch.float32)
 
@@ -70,12 +70,12 @@ class ModulationBase(nn.Module):
         ``longest`` is the most that are ever used, for instance by walks; without it f must fall off.
         """
         needed = 1
-        for side in self.sides(LONGEST if longest is None else _length(longest)):
+        for side in self.sides(MAX_TERMS if longest is None else _length(longest)):
             sizes = np.abs(_values(side))
             needed = max(
                 needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
             )
-        if longest is None and needed == LONGEST:
+        if longest is None and needed == MAX_TERMS:
             refuse(
                 type(self).__name__, "length", "given, where f does not fall off", None,
                 "Give the length at which f ends, or a modulation with decay < 1.",
@@ -220,7 +220,11 @@ class NeuralModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("hidden", "activation", "signed", "decay", "amplitude")
-        return {"kind": "neural", **{name: getattr(self, name) for name in names}, "parameters": _plain(self)}
+        return {
+            "kind": "neural",
+            **{name: getattr(self, name) for name in names},
+            "parameters": _parameter_lists(self),
+        }
 
 
 class FreeModulation(Modulation):
@@ -285,7 +289,7 @@ class FreeModulation(Modulation):
         """Return kind, structure and parameters."""
         names = ("decay", "amplitude", "strength")
         kept = {name: getattr(self, name) for name in names}
-        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _plain(self)}
+        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _parameter_lists(self)}
 
 
 class ModulationPair(ModulationBase):
@@ -340,7 +344,7 @@ def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[
     return layer
 
 
-def _plain(module: nn.Module) -> dict[str, Any]:
+def _parameter_lists(module: nn.Module) -> dict[str, Any]:
     """Return the parameters as lists of numbers, which JSON keeps to the last bit."""
     return {name: tensor.detach().cpu().double().tolist() for name, tensor in module.state_dict().items()}
 

@@ -60,9 +60,9 @@ class WalkTensors:
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
         instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
-        self._hold(*_entries_by_length(walks), _placed(device or "cpu"), dtype)
+        self._initialize(*_entries_by_length(walks), _resolve_device(device or "cpu"), dtype)
 
-    def _hold(
+    def _initialize(
         self,
         loads: scipy.sparse.csr_array,  # (entries, lengths)
         places: scipy.sparse.csr_array,  # (start nodes, nodes), whose data are not used
@@ -81,11 +81,11 @@ class WalkTensors:
         self.device, self.dtype = device, dtype
         self.shape: tuple[int, int] = places.shape
         self.n_entries, self.n_lengths = loads.shape
-        self._weighing, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
+        self._load_matrix, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
         """Return the same walks on a device and of a dtype; itself if they are there."""
-        device, dtype = _placed(device or self.device), dtype or self.dtype
+        device, dtype = _resolve_device(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
         return self._like(self._loads, self._places, device, dtype)
@@ -99,7 +99,7 @@ class WalkTensors:
             refuse(
                 "WalkTensors.select", "rows", f"positions from 0 to {self.shape[0] - 1}, not none", positions
             )
-        numbered = _numbered(self._places, positions)
+        numbered = _number_entries(self._places, positions)
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
 
     @staticmethod
@@ -107,7 +107,7 @@ class WalkTensors:
         loads: scipy.sparse.csr_array, places: scipy.sparse.csr_array, device: Any, dtype: Any
     ) -> WalkTensors:
         result = object.__new__(WalkTensors)
-        result._hold(loads, places, device, dtype)
+        result._initialize(loads, places, device, dtype)
         return result
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class WalkTensors:
         f = self._checked(f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._weighing @ f[:, None])[:, 0]
+        return (self._load_matrix @ f[:, None])[:, 0]
 
     def matmul(
         self,
@@ -140,7 +140,7 @@ class WalkTensors:
         y: Tensor,  # (start nodes, c)
     ) -> Tensor:  # (nodes, c)
         """Return Φ_fᵀ y."""
-        return multiply(self._structure, self.entries(f), self._columns(y, 0), turned=True)
+        return multiply(self._structure, self.entries(f), self._columns(y, 0), transposed=True)
 
     def dense(
         self,
@@ -175,7 +175,7 @@ class WalkTensors:
         columns: NDArray[np.int64],  # (p,)
     ) -> tuple[Tensor, Tensor, Tensor]:  # (q,) each
         """Return where rows of Φ and of Ψ have entries at the same nodes: pair, entry of Φ, entry of Ψ."""
-        first, second = _numbered(self._places, rows), _numbered(other._places, columns)
+        first, second = _number_entries(self._places, rows), _number_entries(other._places, columns)
         keys, at, there = np.intersect1d(_keys(first), _keys(second), assume_unique=True, return_indices=True)
         found = (keys // self.shape[1], first.data[at], second.data[there])
         return tuple(torch.as_tensor(array, device=self.device) for array in found)  # type: ignore[return-value]
@@ -186,15 +186,15 @@ class WalkTensors:
     def _checked(self, f: Tensor) -> Tensor:
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
             refuse("WalkTensors", "f", "a tensor of one dimension, not empty", f, error=TypeError)
-        return self.check_alike("f", f)
+        return self.check_dtype_and_device("f", f)
 
     def _columns(self, x: Tensor, axis: int) -> Tensor:
         if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
             got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
             refuse("WalkTensors", "x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
-        return self.check_alike("x", x)
+        return self.check_dtype_and_device("x", x)
 
-    def check_alike(self, name: str, tensor: Tensor) -> Tensor:
+    def check_dtype_and_device(self, name: str, tensor: Tensor) -> Tensor:
         """Return a tensor that is of the dtype and on the device of the walks, or refuse it."""
         if tensor.dtype != self.dtype or tensor.device != self.device:
             refuse(
@@ -205,7 +205,7 @@ class WalkTensors:
         return tensor
 
 
-def _placed(device: torch.device | str) -> torch.device:
+def _resolve_device(device: torch.device | str) -> torch.device:
     """Return a device as tensors on it call it: "cuda" is cuda:0."""
     return torch.empty(0, device=device).device
 
@@ -225,7 +225,7 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
     return by_length, places
 
 
-def _numbered(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+def _number_entries(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
     """Return some rows, with the numbers of the entries for data."""
     numbers = np.arange(places.nnz)
     return scipy.sparse.csr_array((numbers, places.indices, places.indptr), shape=places.shape)[rows]

@@ -104,7 +104,7 @@ def test_derivatives_a_few_columns_at_a_time(monkeypatch):
     walks.matmul(f, x).square().sum().backward()
     whole = f.grad.clone()
     for most in (1, 2 * walks._structure.rows.numel(), 3 * walks._structure.rows.numel() + 1):
-        monkeypatch.setattr(_sparse, "MOST_ENTRIES", most)
+        monkeypatch.setattr(_sparse, "MAX_GATHERED_ENTRIES", most)
         f.grad = None
         walks.matmul(f, x).square().sum().backward()
         assert torch.allclose(f.grad, whole, rtol=1e-12)
