@@ -1,4 +1,4 @@
-"""The front door to walks on a device: walks, features and products, by the names they have in the core."""
+"""Walks, features and kernels on a device, by the names that they have in the core."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sample_walks(
     device : device or str
         A CUDA device; the CPU only where Triton interprets its kernels (TRITON_INTERPRET=1).
     dtype : dtype
-        float32 or float64, of the loads.
+        The dtype of the loads, float32 or float64.
     """
     owner = "walkernel.torch.sample_walks"
     sampling = checked_sampling(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
@@ -71,7 +71,8 @@ def sample_features(
 ) -> Tensor:
     """Sample walks on a device and return their features as a CSR tensor, (len(nodes), n_nodes).
 
-    Deposits are kept for ``block_size`` start nodes at a time: about 16 bytes for each step of their walks.
+    The deposits of ``block_size`` start nodes are in memory at a time: about 16 bytes per step of their
+    walks.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def sample_features(
     device, dtype
         As in ``sample_walks``.
     block_size : int
-        Start nodes whose walks are in memory together.
+        Number of start nodes whose walks are in memory together.
     """
     owner = "walkernel.torch.sample_features"
     instance(owner, "kernel", kernel, Kernel)
@@ -94,7 +95,7 @@ def sample_features(
 
 
 def _stack(parts: list[Tensor]) -> Tensor:
-    """Return CSR matrices one below the other."""
+    """Return CSR matrices stacked vertically."""
     counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
     indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
     columns, data = (
@@ -119,10 +120,10 @@ def estimate_kernel(
     dtype: torch.dtype = torch.float32,
     block_size: int = 2**22,
 ) -> DeviceKernel:
-    """Estimate a kernel on a device from two independent sets of walks, which are walked again when needed.
+    """Estimate a kernel on a device from two independent sets of walks, which each product samples again.
 
-    Nothing is stored: K̂ @ V walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start nodes at a
-    time, and needs memory for the graph, V and one more matrix of its size.
+    No features are stored: K̂ @ V samples walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start
+    nodes at a time, and needs memory for the graph, V and one more matrix of the size of V.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def estimate_kernel(
     device, dtype
         As in ``sample_walks``.
     block_size : int
-        Start nodes whose walks are in flight together.
+        Number of start nodes whose walks are sampled together.
     """
     owner = "walkernel.torch.estimate_kernel"
     instance(owner, "graph", graph, Graph)
@@ -183,7 +184,7 @@ class DeviceKernel:
 
 @contextmanager
 def explain_out_of_memory(owner: str, block_size: int) -> Iterator[None]:
-    """Say what to do where the memory of the device does not suffice."""
+    """Raise a MemoryError with advice where the memory of the device does not suffice."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

@@ -1,6 +1,6 @@
-"""Walks on a device: the tables that its kernels gather from, and what is made of the walks there.
+"""Walks on a device: the tables that its kernels read, and the features computed from the walks.
 
-They are the walks of ``walkernel.sample_walks`` with the same arguments: the same nodes in the same order,
+The walks are those of ``walkernel.sample_walks`` with the same arguments: the same nodes in the same order,
 and loads that differ by rounding. Exact heads are followed on the CPU, and walks begin where they end.
 """
 
@@ -24,22 +24,22 @@ from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Deposits, Head
 
 BLOCK = 128
-"""Walks that one program of the walker advances together."""
+"""Number of walks that one Triton program advances together."""
 SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
-"""Deposits of a row that one program sorts; longer rows are sorted all together."""
+"""Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
 
 
 class Walker:
-    """A sampling on a device: start nodes, tables and the law of the walks, ready for the kernels.
+    """A sampling on a device: start nodes, tables and the length law, ready for the kernels.
 
     Parameters
     ----------
     sampling : Sampling
-        Which walks.
+        What defines the walks.
     device : device
-        Where they are walked.
+        The device that walks are sampled on.
     dtype : dtype
-        Of loads.
+        The dtype of loads.
     """
 
     def __init__(self, sampling: Sampling, device: torch.device, dtype: torch.dtype) -> None:
@@ -54,7 +54,7 @@ class Walker:
         self._start_from(sampling)
 
     def _start_from(self, sampling: Sampling) -> None:
-        """Take the start nodes of a sampling, and where their heads end."""
+        """Set the start nodes of a sampling, and the ends of their heads."""
         self.sampling, self.n_walkers = sampling, sampling.ids.size * sampling.n_walks
         self._starts = self._tensor(sampling.ids)
         self.head, front = self._request.heads(sampling.ids)
@@ -65,7 +65,7 @@ class Walker:
         ]
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
-        """Give walkers from at most so many of the start nodes at a time, which share the tables."""
+        """Yield walkers for at most ``size`` start nodes at a time, which share the tables."""
         ids = self.sampling.ids
         for begin in range(0, ids.size, size):
             part = slice(begin, min(begin + size, ids.size))
@@ -80,7 +80,7 @@ class Walker:
         return torch.tensor(np.ascontiguousarray(array), dtype=self.dtype, device=self.device)
 
     def _words(self, array: NDArray[np.uint64]) -> Tensor:
-        """Return words of 64 bits as signed ones, which Triton and PyTorch know."""
+        """Return words of 64 bits as signed integers, which Triton and PyTorch support."""
         return self._tensor(np.ascontiguousarray(array).view(np.int64))
 
     def draw_lengths(self) -> Tensor:
@@ -138,7 +138,7 @@ class Walker:
         return self._reals(factors)
 
     def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
-        """Add Φ_f U to a matrix with a row for each start node, without making Φ."""
+        """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
         from walkernel.torch._triton_walks import GATHER
 
         weights = self.factors(f / self.sampling.n_walks)
@@ -148,7 +148,7 @@ class Walker:
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
     def scatter(self, f: NDArray[np.float64], own: Tensor, matrix: Tensor) -> None:
-        """Add Φ_fᵀ V to a matrix with a row for each node, without making Φ."""
+        """Add Φ_fᵀ V to a matrix with a row for each node, without forming Φ."""
         from walkernel.torch._triton_walks import SCATTER
 
         weights = self.factors(f / self.sampling.n_walks)
@@ -158,14 +158,14 @@ class Walker:
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 
     def head_entries(self, f: NDArray[np.float64]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what exact heads leave, weighted by f: rows, columns and values."""
+        """Return the deposits of exact heads, weighted by f: rows, columns and values."""
         head = self.head
         rows = np.repeat(np.arange(self.sampling.ids.size), np.diff(head.indptr))
         values = head.loads * f[head.lengths]
         return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
 
     def record(self) -> DeviceWalks:
-        """Walk, and keep all deposits."""
+        """Sample the walks and record all deposits."""
         from walkernel.torch._triton_walks import RECORD
 
         lengths = self.draw_lengths()
@@ -195,9 +195,9 @@ class DeviceWalks(Sampling):
     indptr : Tensor of int64, (n + 1,)
         The deposits of start node i are at indptr[i] : indptr[i + 1], walk by walk.
     nodes, lengths, loads : Tensor, (deposits,)
-        Where, at which length and how much; length 0 opens a walk.
+        Node, length and load of each deposit; length 0 begins a walk.
     head : Head
-        What an exact head left, in the memory of the CPU.
+        The deposits of an exact head, in the memory of the CPU.
     """
 
     indptr: Tensor
@@ -234,7 +234,7 @@ class DeviceWalks(Sampling):
         return _coalesce(indptr, nodes, values, shape)
 
     def _with_heads(self, nodes: Tensor, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return deposits with those of the heads behind them, row by row."""
+        """Return the deposits of walks followed by those of the heads, row by row."""
         options = {"device": values.device}
         starts = torch.tensor(self.head.indptr, **options)
         lengths = torch.tensor(self.head.lengths, **options).long()
@@ -253,7 +253,7 @@ def _rows(indptr: Tensor) -> Tensor:
 
 
 def _coalesce(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Add up what the deposits of a row left on the same node, by a sort of all deposits."""
+    """Sum the deposits of a row at the same node, by sorting all deposits."""
     key, order = torch.sort(_rows(indptr) * shape[1] + nodes)
     distinct, place = torch.unique_consecutive(key, return_inverse=True)
     data = torch.zeros(distinct.numel(), dtype=values.dtype, device=values.device)
@@ -263,7 +263,7 @@ def _coalesce(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, i
 
 
 def _coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Add up what the deposits of a row left on the same node, each row sorted by a program of its own."""
+    """Sum the deposits of a row at the same node; one Triton program sorts each row."""
     from walkernel.torch._triton_walks import sort_rows
 
     counts = indptr.diff()
@@ -293,7 +293,7 @@ def check_device(owner: str, device: torch.device | str) -> torch.device:
     found = torch.device(device)
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     if found.type == "cuda" and not torch.cuda.is_available():
-        refuse(owner, "device", "one that is there", Described(f"{found}, but no CUDA device is found"))
+        refuse(owner, "device", "an available device", Described(f"{found}, but no CUDA device was found"))
     if found.type != "cuda" and not interpreted:
         remedy = "Use walkernel.sample_walks on the CPU."
         refuse(owner, "device", "a CUDA device", Described(str(found)), remedy)

@@ -1,4 +1,4 @@
-"""Modulation functions read back from the JSON files that they were saved to."""
+"""Reading of modulation functions from JSON files."""
 
 from __future__ import annotations
 

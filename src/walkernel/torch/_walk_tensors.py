@@ -1,4 +1,4 @@
-"""Walks as tensors: features Φ_f = Σ_l f(l) P_l that are differentiated by f.
+"""Walks as tensors: features Φ_f = Σ_l f(l) P_l, differentiable with respect to f.
 
 The entries of Φ are B f, with B the loads of the deposits, one row for each entry and one column for each
 length. B is fixed: nothing is sampled here, and the derivative by f is Bᵀ.
@@ -22,16 +22,16 @@ DTYPES = (torch.float64, torch.float32)
 
 
 class WalkTensors:
-    """What walks have deposited, ready for the features of any f.
+    """The deposits of walks as tensors, from which the features of any f are computed.
 
-    A plain holder, immutable and without parameters; modules and operators that use the same walks share it.
+    An immutable holder without parameters; modules and operators that use the same walks share it.
 
     Parameters
     ----------
     walks : Walks
         The walks.
     device : device or str, optional
-        Where products are computed; "cpu" if not given.
+        The device on which products are computed; "cpu" if not given.
     dtype : dtype
         float64 or float32.
 
@@ -40,7 +40,7 @@ class WalkTensors:
     shape : tuple
         (start nodes, nodes of the graph): the shape of Φ.
     n_lengths : int
-        Length of the longest walk and one: later terms of f are not used.
+        Length of the longest walk plus one: later terms of f are not used.
     n_entries : int
         Entries of Φ that are not zero for every f.
 
@@ -73,8 +73,8 @@ class WalkTensors:
             refuse("WalkTensors", "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
         if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
             refuse(
-                "WalkTensors", "walks", f"of loads that are numbers of {dtype}",
-                Described("loads beyond all of them"),
+                "WalkTensors", "walks", f"with loads in the range of {dtype}",
+                Described("larger loads"),
                 "Walk on matrix='normalized', with a larger p_halt, or use torch.float64.",
             )  # fmt: skip
         self._loads, self._places = loads, places
@@ -84,7 +84,7 @@ class WalkTensors:
         self._load_matrix, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
-        """Return the same walks on a device and of a dtype; itself if they are there."""
+        """Return the walks on another device or with another dtype; itself if nothing changes."""
         device, dtype = _resolve_device(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
@@ -97,7 +97,10 @@ class WalkTensors:
             refuse("WalkTensors.select", "rows", "a flat list of whole numbers", rows, error=TypeError)
         if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
             refuse(
-                "WalkTensors.select", "rows", f"positions from 0 to {self.shape[0] - 1}, not none", positions
+                "WalkTensors.select",
+                "rows",
+                f"at least one position from 0 to {self.shape[0] - 1}",
+                positions,
             )
         numbered = _number_entries(self._places, positions)
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
@@ -195,18 +198,18 @@ class WalkTensors:
         return self.check_dtype_and_device("x", x)
 
     def check_dtype_and_device(self, name: str, tensor: Tensor) -> Tensor:
-        """Return a tensor that is of the dtype and on the device of the walks, or refuse it."""
+        """Return a tensor if it has the dtype and the device of the walks, or refuse it."""
         if tensor.dtype != self.dtype or tensor.device != self.device:
             refuse(
-                "WalkTensors", name, f"of {self.dtype} on {self.device}, as the walks are",
+                "WalkTensors", name, f"of {self.dtype} on {self.device}, like the walks",
                 Described(f"{tensor.dtype} on {tensor.device}"),
-                "Use walks.to(device, dtype), or the tensor's.", TypeError,
+                "Use walks.to(device, dtype) or tensor.to(device, dtype).", TypeError,
             )  # fmt: skip
         return tensor
 
 
 def _resolve_device(device: torch.device | str) -> torch.device:
-    """Return a device as tensors on it call it: "cuda" is cuda:0."""
+    """Return a device with its index: "cuda" becomes "cuda:0"."""
     return torch.empty(0, device=device).device
 
 
@@ -226,13 +229,13 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
 
 
 def _number_entries(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows, with the numbers of the entries for data."""
+    """Return some rows, with the numbers of the entries as data."""
     numbers = np.arange(places.nnz)
     return scipy.sparse.csr_array((numbers, places.indices, places.indptr), shape=places.shape)[rows]
 
 
 def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
-    """Return a number for the place of each entry."""
+    """Return a unique number for the position of each entry."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows * matrix.shape[1] + matrix.indices
 

@@ -176,7 +176,7 @@ def test_transpose_and_sides():
     ("arguments", "error", "message"),
     [
         ((torch.ones(2, dtype=torch.float64), WALKS), TypeError, "walks must be a WalkTensors"),
-        ((torch.ones(2), DOUBLE), TypeError, "f must be of torch.float64 on cpu, as the walks are"),
+        ((torch.ones(2), DOUBLE), TypeError, "f must be of torch.float64 on cpu, like the walks"),
         ((torch.ones(2, dtype=torch.float64), DOUBLE, TENSORS), TypeError, "other must be walks on 34 nodes"),
         ((torch.ones(2, dtype=torch.float64), DOUBLE, WALKS), TypeError, "other must be a WalkTensors"),
         ((torch.ones(2, 0, dtype=torch.float64), DOUBLE), TypeError, "f must be a tensor of shape"),
