@@ -70,7 +70,7 @@ class Stored(NamedTuple):
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is a folder with the manifest of a graph store, damaged or not."""
+    """Return whether a path is a folder with the manifest of a graph store, damaged or not."""
     try:
         return KIND.encode() in Path(path, MANIFEST).read_bytes()
     except OSError:

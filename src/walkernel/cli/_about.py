@@ -1,4 +1,4 @@
-"""What there is: data sets, versions, threads, folders."""
+"""Information about data sets, versions, threads and folders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def info(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell of this installation, or of a graph: of one in a folder, every byte is compared with its checksum.
+    """Describe this installation, or a graph; every byte of a graph in a folder is compared with a checksum.
 
     Example: walkernel info --json
     Example: walkernel info roads/
@@ -106,7 +106,7 @@ def _version(package: str) -> str | None:
 
 
 def _has_gpu() -> bool:
-    """Tell whether PyTorch is there and finds a GPU."""
+    """Return whether PyTorch is installed and finds a GPU."""
     try:
         import torch
     except ImportError:

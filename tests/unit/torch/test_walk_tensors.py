@@ -207,9 +207,7 @@ def test_nodes_without_edges_have_their_own_feature():
 def test_loads_beyond_all_numbers_are_refused():
     A = 1e30 * graphs.random_matrix()
     walks = wk.sample_walks(wk.Graph.from_scipy(A), 4, sampler=wk.IndependentWalks(0.02), matrix="adjacency")
-    with pytest.raises(
-        ValueError, match=r"float64, got larger loads\. Walk on matrix='normalized'"
-    ):
+    with pytest.raises(ValueError, match=r"float64, got larger loads\. Walk on matrix='normalized'"):
         WalkTensors(walks)
 
 
