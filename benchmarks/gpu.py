@@ -28,7 +28,7 @@ import walkernel as wk
 from walkernel.datasets import torus_mesh
 from walkernel.torch import NeuralModulation, Schedule, estimate_kernel, fit_to_task
 from walkernel.torch import _triton_walks as kernels
-from walkernel.torch._device_walks import Walker, _coalesced
+from walkernel.torch._device_walks import Walker, _coalesce
 
 PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.0)
@@ -87,7 +87,7 @@ def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> 
     ones = torch.ones(n_nodes, **options)
     huge._floats = [ones[:1], ones, ones[:1], ones[: degree + 1]]
     huge._starts = torch.arange(n_starts, **options)
-    huge.n_walkers = n_starts * like.chosen.n_walks
+    huge.n_walkers = n_starts * like.sampling.n_walks
     return huge
 
 
@@ -115,7 +115,7 @@ def plain_torch(walker: Walker) -> float:
     """Return billions of steps a second of walkers as tensors that advance one step with each call."""
     lengths = walker.draw_lengths().long()
     packed, indices = walker._packed, walker._indices
-    starts = torch.repeat_interleave(walker._starts, walker.chosen.n_walks)
+    starts = torch.repeat_interleave(walker._starts, walker.sampling.n_walks)
 
     def run() -> None:
         here, left = starts, lengths
@@ -145,7 +145,7 @@ def huge_product(like: Walker, n_nodes: int, n_columns: int, block: int = 2**22)
                 part = slice(begin, min(begin + block, n_nodes))
                 walker = copy.copy(huge)
                 walker._starts = torch.arange(part.start, part.stop, device="cuda")
-                walker.n_walkers = walker._starts.numel() * like.chosen.n_walks
+                walker.n_walkers = walker._starts.numel() * like.sampling.n_walks
                 add(walker, part)
 
     return milliseconds(run, 3) / 1e3
@@ -228,7 +228,7 @@ def sorted_together(walker: Walker) -> torch.Tensor:
     walks = walker.record()
     f = KERNEL.modulation(PAPER.longest + 1) / walks.n_walks
     values = walks.loads * torch.tensor(f, dtype=walks.loads.dtype, device="cuda")[walks.lengths.long()]
-    return _coalesced(walks.indptr, walks.nodes, values, (walks.ids.size, walks.graph.n_nodes))
+    return _coalesce(walks.indptr, walks.nodes, values, (walks.ids.size, walks.graph.n_nodes))
 
 
 def features_table(graph: wk.Graph, walker: Walker) -> str:

@@ -1,14 +1,14 @@
-"""Blocks: files of several arrays that say when they are damaged, and the folders they are kept in.
+"""Block files: several arrays in one file that detects damage, and locks of the folders that hold them.
 
 A block file is
 
     "walkernel block 1 " + digest of the header + newline
-    header: JSON, padded with blanks and closed by a newline; names, types, shapes, places and digests of the
-            arrays, and what else is to be known about them
+    header: JSON, padded with blanks and closed by a newline; names, types, shapes, offsets and digests of
+            the arrays, and information about them
     the arrays, one after the other, each at a multiple of 64 bytes
 
-and appears under its name only when it is complete. Arrays are mapped into memory, and each is checked
-against its digest before its first use; a file that changes after it was opened is refused.
+and appears under its name only when it is complete. Arrays are mapped into memory, and each is compared with
+its digest before its first use; a file that changes after it was opened is refused.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LOCK = ".lock"
 
 
 class Block:
-    """An open block file: what is known about its arrays, and the arrays on demand.
+    """An open block file: information about its arrays, and the arrays on demand.
 
     Attributes
     ----------
     about : dict
-        What was to be known.
+        The information that was written with the arrays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,18 +50,18 @@ class Block:
             first = file.read(FIRST_LINE)
             header = file.readline()
         if not first.startswith(MAGIC.encode()):
-            damaged(path, "it does not begin as a block of this version does")
+            raise_damaged(path, "it does not begin like a block of this version")
         if first != _first_line(header):
-            damaged(path, "its header has another checksum")
+            raise_damaged(path, "its header does not match its checksum")
         content = json.loads(header)
         self.about: dict[str, Any] = content["about"]
         self._arrays: dict[str, dict[str, Any]] = content["arrays"]
         size = self._state[1]
         if size != content["size"]:
-            damaged(path, f"it has {size} bytes in place of {content['size']}")
+            raise_damaged(path, f"it has {size} bytes instead of {content['size']}")
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return an array, mapped into memory and checked when first asked for."""
+        """Return an array, mapped into memory and compared with its digest on first use."""
         record = self._arrays[name]
         shape, dtype = tuple(record["shape"]), np.dtype(record["dtype"])
         if 0 in shape:
@@ -70,19 +70,19 @@ class Block:
             mapped = np.memmap(file, dtype=dtype, mode="r", offset=record["offset"], shape=shape)
         if name not in self._checked:
             if digest_of(mapped) != record["digest"]:
-                damaged(self.path, f"the array {name!r} has another checksum")
+                raise_damaged(self.path, f"the array {name!r} does not match its checksum")
             self._checked.add(name)
         return mapped.view(np.ndarray)
 
     @contextmanager
     def _again(self) -> Iterator[IO[bytes]]:
-        """Open the file once more, and refuse it if it is another one by now."""
+        """Open the file again, and refuse it if it was changed or replaced."""
         place = f"{self.path.name} in {self.path.parent}"
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{place} is gone since it was opened. Restore it, or make it again."
+                f"{place} was removed after it was opened. Restore it, or compute it again."
             ) from None
         with file:
             if _state(file) != self._state:
@@ -116,17 +116,17 @@ def digest_of(array: NDArray[Any]) -> str:
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).hexdigest()
 
 
-def damaged(path: Path, reason: str) -> NoReturn:
-    """Say that a block is damaged."""
+def raise_damaged(path: Path, reason: str) -> NoReturn:
+    """Raise the error of a damaged block."""
     raise ValueError(
-        f"{path.name} in {path.parent} is damaged: {reason}. Delete it and run the same again: only what is "
-        "missing is made."
+        f"{path.name} in {path.parent} is damaged: {reason}. Delete it and repeat the call that wrote it: "
+        "only missing files are computed."
     )
 
 
 @contextmanager
 def exclusive(directory: Path) -> Iterator[None]:
-    """Hold a folder for this process; another that holds it is named. The system lets go of it at any end."""
+    """Lock a folder for this process, or name the process that holds it; the system releases the lock."""
     import fcntl  # not on Windows
 
     with (directory / LOCK).open("a+") as file:
@@ -136,7 +136,7 @@ def exclusive(directory: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise BlockingIOError(
-                f"{directory} is being written by {holder}. Wait for its end, or use another directory."
+                f"{directory} is being written by {holder}. Wait until it ends, or use another directory."
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -148,7 +148,7 @@ def exclusive(directory: Path) -> Iterator[None]:
 
 
 def _state(file: IO[bytes]) -> tuple[int, int, int]:
-    """Return what tells a file from another one, and from itself after a change."""
+    """Return inode, size and modification time, which identify the state of a file."""
     found = os.fstat(file.fileno())
     return found.st_ino, found.st_size, found.st_mtime_ns
 

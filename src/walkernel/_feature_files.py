@@ -1,7 +1,7 @@
-"""The files of stored features: ``manifest.json``, with a digest of itself, and one for each block of rows.
+"""The files of stored features: ``manifest.json``, with a digest of itself, and one file per block of rows.
 
-The manifest says what decides the bits of all blocks; a block has a digest of the same, so that none is taken
-for one of other features.
+The manifest contains everything that determines the bits of the blocks. Each block stores a digest of it, so
+that a block of other features is never mistaken for one of these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._block_files import Block, damaged, digest_of, write_block
+from walkernel._block_files import Block, digest_of, raise_damaged, write_block
 from walkernel._files import atomic_write
 from walkernel._stores import digest_of_json
 from walkernel.products import block_edges
@@ -26,12 +26,12 @@ from walkernel.walks import identity, sampler_fields
 FORMAT = "walkernel features 1"
 MANIFEST = "manifest.json"
 BLOCK = "block-"
-"""How the names of blocks begin."""
+"""Prefix of the names of block files."""
 ARRAYS = ("indptr", "indices", "data", "norms")
 
 
 def description_of(job: WalkJob) -> dict[str, Any]:
-    """Return what decides the bits, in the form that JSON has it."""
+    """Return everything that determines the bits of the features, as JSON types."""
     own = job.spec
     return {
         "format": FORMAT,
@@ -52,9 +52,9 @@ def description_of(job: WalkJob) -> dict[str, Any]:
 
 
 def fingerprint(manifest: dict[str, Any]) -> str:
-    """Return a digest of what decides the bits, block sizes apart."""
-    decisive = {key: value for key, value in manifest.items() if key != "block_size"}
-    return digest_of(np.frombuffer(json.dumps(decisive, sort_keys=True).encode(), dtype=np.uint8))
+    """Return a digest of everything that determines the bits, which the block size does not."""
+    determining = {key: value for key, value in manifest.items() if key != "block_size"}
+    return digest_of(np.frombuffer(json.dumps(determining, sort_keys=True).encode(), dtype=np.uint8))
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
@@ -66,23 +66,23 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what a folder has, or say that it has none, or another one."""
+    """Return the manifest of a folder, or raise an error if there is none or it is not valid."""
     path = folder / MANIFEST
     if not path.exists():
         raise FileNotFoundError(f"There are no features in {folder}: it has no {MANIFEST}.")
     try:
         manifest = json.loads(path.read_bytes())
     except ValueError as error:
-        damaged(path, f"it is no JSON ({error})")
+        raise_damaged(path, f"it is not JSON ({error})")
     if not isinstance(manifest, dict) or "format" not in manifest:
-        damaged(path, "it does not say what format it has")
+        raise_damaged(path, "it does not state its format")
     if manifest["format"] != FORMAT:
         raise ValueError(
             f"{path}: expected the format {FORMAT!r}, found {manifest['format']!r}. It was written by "
             "another version, or is damaged; write the features again, to another directory."
         )
     if manifest.pop("digest", None) != digest_of_json(manifest):
-        damaged(path, "it is not what was written")
+        raise_damaged(path, "its contents do not match its digest")
     return manifest
 
 
@@ -92,17 +92,17 @@ def ranges_of(manifest: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def block_path(folder: Path, number: int) -> Path:
-    """Return where a block is, or will be."""
+    """Return the path of a block."""
     return folder / f"{BLOCK}{number:06d}"
 
 
 def missing_blocks(folder: Path, manifest: dict[str, Any]) -> list[int]:
-    """Return the numbers of the blocks that are not there."""
+    """Return the numbers of the blocks that do not exist."""
     return [number for number in range(len(ranges_of(manifest))) if not block_path(folder, number).exists()]
 
 
 def open_blocks(folder: Path, manifest: dict[str, Any]) -> list[Block]:
-    """Open the blocks that are there, and refuse one that does not belong there."""
+    """Open the existing blocks, and refuse a block of other features or rows."""
     blocks, description = [], fingerprint(manifest)
     for number, (first, last) in enumerate(ranges_of(manifest)):
         path = block_path(folder, number)
@@ -110,16 +110,16 @@ def open_blocks(folder: Path, manifest: dict[str, Any]) -> list[Block]:
             continue
         block = Block(path)
         if block.about["of"] != description:
-            damaged(path, "it belongs to other features")
+            raise_damaged(path, "it belongs to other features")
         own = (block.about["first"], block.about["last"])
         if own != (first, last):
-            damaged(path, f"it has the rows {own[0]} to {own[1]} in place of {first} to {last}")
+            raise_damaged(path, f"it has the rows {own[0]} to {own[1]} instead of {first} to {last}")
         blocks.append(block)
     return blocks
 
 
 def joined(blocks: list[Block], name: str) -> NDArray[Any]:
-    """Return an array of all blocks; one is mapped at a time, since each takes an open file."""
+    """Return an array of all blocks, joined; one block is mapped at a time, to limit open files."""
     return np.concatenate([np.array(block.array(name)) for block in blocks])
 
 

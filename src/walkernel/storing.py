@@ -1,6 +1,7 @@
-"""Features in files: written block by block, gone on with after any end, read a block at a time.
+"""Features in files: written block by block, resumed after any interruption, read a block at a time.
 
-A block is there or it is not; one that is there is never made again. See ``_feature_files`` for the files.
+A block file appears only when it is complete, and is then never computed again. ``_feature_files`` describes
+the files.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from walkernel.walks import Sampler
 from walkernel.weights import KernelOrF
 
 BLOCK_BYTES = 2**26
-"""Size of a block if none is given, about."""
-ASKED = {
+"""Approximate default size of a block."""
+USER_NAMES = {
     "f": "kernel, f and sampler",
     "sampler": "kernel, f and sampler",
     "with_norms": "ensembles",
     "head_apart": "stitches",
 }
-"""What users call that which the manifest has."""
+"""The parameters of the user that fields of the manifest stand for."""
 
 Progress = Callable[[int, int], object]
 Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[FeatureRows]]]]
@@ -70,17 +71,17 @@ def store_features(
     n_threads: int | None = None,
     progress: Progress | None = None,
 ) -> StoredFeatures:
-    """Write ``sample_features(…)`` to a directory, block by block, and return it as it lies there.
+    """Write the features of ``sample_features`` to a directory, block by block, and open them.
 
-    A run that was stopped, in whatever way, goes on where it was when it is called again with the same
-    arguments; one that is finished is only opened. One process writes at a time: a second is refused.
+    A call that was interrupted, in whatever way, resumes when it is repeated with the same arguments; a call
+    that was completed only opens the files. Only one process may write to a directory at a time.
 
     Parameters
     ----------
     directory : path
-        A new directory, an empty one, or that of an earlier call with the same arguments.
+        A new or empty directory, or the directory of an earlier call with the same arguments.
     block_size : int, optional
-        Nodes of a block; if not given, what makes about 64 MiB.
+        Number of nodes per block; the default gives blocks of about 64 MiB.
     graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose, n_threads, progress
         As in ``sample_features``.
 
@@ -109,9 +110,9 @@ def store_features(
 
 
 def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
-    """Open features written by ``store_features``, all blocks of which must be there.
+    """Open features written by ``store_features``; all blocks must be present.
 
-    Those of ``estimate_kernel(…, directory=…)`` are opened by the same call of it.
+    Features of ``estimate_kernel(…, directory=…)`` are opened by repeating that call.
 
     Examples
     --------
@@ -126,13 +127,13 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
     found = _open(folder, read_manifest(folder))
     if len(found) > 1:
         got = Described(f"{folder} with {len(found)}, of a kernel")
-        remedy = "Open them by the same call of estimate_kernel(..., directory=...)."
+        remedy = "Open them by repeating the call of estimate_kernel(..., directory=...)."
         refuse(owner, "directory", "one of a single set of features", got, remedy)
     return found[0].matrix
 
 
 class StoredRows(NamedTuple):
-    """Features in files, the norms of their rows, and the number of steps walked for them."""
+    """Features in files, the norms of their rows, and the number of steps of the walks behind them."""
 
     matrix: StoredFeatures
     norms: NDArray[np.float64]
@@ -142,15 +143,15 @@ class StoredRows(NamedTuple):
 class StoredFeatures(FeatureBlocks):
     """Features in the files of a directory: what ``store_features`` and ``open_features`` return.
 
-    Blocks are mapped into memory when they are used, and checked against their checksums before.
+    Blocks are mapped into memory when they are used; arrays are compared with their checksums on first use.
 
     Attributes
     ----------
     directory : Path
     shape : tuple of int
-        Start nodes and nodes of the graph.
+        Number of start nodes and number of nodes of the graph.
     edges : ndarray of int64, (n_blocks + 1,)
-        Rows where the blocks begin, and where the last one ends.
+        First row of each block, followed by the number of rows.
     ids : ndarray of int64, (n,)
         Start nodes.
     """
@@ -171,10 +172,10 @@ class StoredFeatures(FeatureBlocks):
         return f"StoredFeatures({n}x{N}, {self.n_blocks} blocks in {self.directory})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_again, (self.directory, self._blocks[0].about["of"], self._result)
+        return _reopen, (self.directory, self._blocks[0].about["of"], self._result)
 
     def __getitem__(self, rows: Any) -> scipy.sparse.csr_array:
-        """Return some rows, given by a slice, a list of positions or a mask; only their blocks are read."""
+        """Return rows given by a slice, a list of positions or a mask; only their blocks are read."""
         return self.rows(self._positions(rows))
 
     def _positions(self, rows: Any) -> NDArray[np.int64]:
@@ -197,7 +198,7 @@ class StoredFeatures(FeatureBlocks):
         return np.where(positions < 0, positions + n, positions)
 
     def blocks(self) -> Iterator[scipy.sparse.csr_array]:
-        """Give the blocks one after the other."""
+        """Yield the blocks one after the other."""
         return map(self._block, range(self.n_blocks))
 
     def to_csr(self) -> scipy.sparse.csr_array:
@@ -220,7 +221,7 @@ class StoredFeatures(FeatureBlocks):
 
 
 def in_this_process(n_threads: int) -> Produce:
-    """Return what walks the blocks of a job here, one after the other."""
+    """Return a function that computes the blocks of a job in this process, one after the other."""
 
     def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:
         for number, (first, last) in enumerate(ranges):
@@ -237,28 +238,28 @@ def store_job(
     produce: Produce,
     progress: Progress | None,
 ) -> list[StoredRows]:
-    """Bring the features of a job into a directory, as far as they are not there, and open them."""
-    folder = _usable(owner, directory)
+    """Write the missing features of a job to a directory, and open all of them."""
+    folder = _check_directory(owner, directory)
     if block_size is not None:
         block_size = whole_number(owner, "block_size", block_size, 1)
-    manifest = _agree(owner, folder, job, block_size)
+    manifest = _matching_manifest(owner, folder, job, block_size)
     if (folder / MANIFEST).exists() and not missing_blocks(folder, manifest):
         return _open(folder, manifest)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         for unfinished in [*unfinished_in(folder, MANIFEST), *unfinished_in(folder, f"{BLOCK}*")]:
             unfinished.unlink()
-        manifest = _agree(owner, folder, job, block_size)
+        manifest = _matching_manifest(owner, folder, job, block_size)
         if not (folder / MANIFEST).exists():
             write_manifest(folder, manifest)
-        _make(folder, manifest, job, produce, progress)
+        _write_missing(folder, manifest, job, produce, progress)
         return _open(folder, manifest)
 
 
-def _make(
+def _write_missing(
     folder: Path, manifest: dict[str, Any], job: WalkJob, produce: Produce, progress: Progress | None
 ) -> None:
-    """Make the blocks that are missing; those that are there are looked at before."""
+    """Write the missing blocks, after checking the existing ones."""
     open_blocks(folder, manifest)
     ranges, missing = ranges_of(manifest), missing_blocks(folder, manifest)
     total = manifest["n_rows"]
@@ -266,7 +267,7 @@ def _make(
     for place, found in produce(job, [ranges[b] for b in missing]):
         first, last = ranges[missing[place]]
         write_rows(folder, missing[place], job, (first, last), found)
-        del found  # before the next one is made
+        del found  # before the next block is computed
         done += last - first
         if progress is not None:
             progress(done, total)
@@ -279,8 +280,8 @@ def default_block_size(job: WalkJob) -> int:
     return int(max(1, min(job.spec.ids.size, BLOCK_BYTES // per_node)))
 
 
-def _usable(owner: str, directory: str | os.PathLike[str]) -> Path:
-    """Return a path that is a directory or can become one."""
+def _check_directory(owner: str, directory: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a directory that exists or can be created."""
     folder = file_path(owner, directory, parameter="directory").absolute()
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
@@ -288,51 +289,55 @@ def _usable(owner: str, directory: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _agree(owner: str, folder: Path, job: WalkJob, block_size: int | None) -> dict[str, Any]:
-    """Return the manifest of a folder, or what it will be; refuse a folder of other contents."""
+def _matching_manifest(owner: str, folder: Path, job: WalkJob, block_size: int | None) -> dict[str, Any]:
+    """Return the existing or future manifest of a folder; refuse a folder with other contents."""
     wanted = description_of(job) | {"block_size": block_size or default_block_size(job)}
     if not (folder / MANIFEST).exists():
-        _refuse_strangers(owner, folder, wanted)
+        _check_no_foreign_files(owner, folder, wanted)
         return wanted
     found = read_manifest(folder)
     for key, value in wanted.items():
         if found.get(key) != value and not (key == "block_size" and block_size is None):
-            _refuse_other(owner, folder, key, found.get(key), value)
+            _refuse_mismatch(owner, folder, key, found.get(key), value)
     return found
 
 
-def _refuse_strangers(owner: str, folder: Path, wanted: dict[str, Any]) -> None:
-    """Refuse a directory without a manifest that has anything but blocks of the features wanted in it."""
+def _check_no_foreign_files(owner: str, folder: Path, wanted: dict[str, Any]) -> None:
+    """Refuse a directory without a manifest that holds anything but blocks of the requested features."""
     rule = "a new or empty directory, or one of stored features"
     names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-    strangers = [name for name in names if not name.startswith((".", BLOCK))]
-    if strangers:
-        refuse(owner, "directory", rule, Described(f"{folder}, which has {strangers[0]!r} in it"))
+    foreign = [name for name in names if not name.startswith((".", BLOCK))]
+    if foreign:
+        refuse(owner, "directory", rule, Described(f"{folder}, which contains {foreign[0]!r}"))
     try:
         open_blocks(folder, wanted)
     except ValueError:
-        got = Described(f"{folder}, which has other blocks, and no {MANIFEST}")
-        remedy = "Use the same arguments, block_size among them, to go on with it, or another directory."
+        got = Described(f"{folder}, which contains blocks of other features and no {MANIFEST}")
+        remedy = "Use the same arguments, including block_size, to resume, or use another directory."
         refuse(owner, "directory", rule, got, remedy)
 
 
-def _refuse_other(owner: str, folder: Path, key: str, found: Any, value: Any) -> None:
-    """Refuse a directory whose features differ in something."""
-    remedy = "Use the same arguments to go on with it, or another directory."
-    plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
-    rule = f"one whose features have {key} = {value}" if plain else f"one of the same {ASKED.get(key, key)}"
-    got = Described(f"{folder} with {key} = {found}" if plain else f"{folder}, which differs in that")
+def _refuse_mismatch(owner: str, folder: Path, key: str, found: Any, value: Any) -> None:
+    """Refuse a directory whose features differ in one field of the manifest."""
+    remedy = "Use the same arguments to resume, or use another directory."
+    is_plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
+    rule = (
+        f"one whose features have {key} = {value}"
+        if is_plain
+        else f"one of the same {USER_NAMES.get(key, key)}"
+    )
+    got = Described(f"{folder} with {key} = {found}" if is_plain else f"{folder}, which differs in that")
     refuse(owner, "directory", rule, got, remedy)
 
 
 def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
-    """Open all blocks; those that are missing are named."""
+    """Open all blocks, or raise an error that names the missing ones."""
     missing = [block_path(folder, number).name for number in missing_blocks(folder, manifest)]
     if missing:
         few = f"{missing[0]} is" if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more are"
         raise FileNotFoundError(
-            f"{few} missing in {folder}, of {len(ranges_of(manifest))} blocks. Run the same again: only what "
-            "is missing is made."
+            f"{few} missing in {folder}, of {len(ranges_of(manifest))} blocks. Repeat the call that wrote "
+            "them: only missing blocks are computed."
         )
     blocks = open_blocks(folder, manifest)
     ids = joined(blocks, "ids")
@@ -347,9 +352,9 @@ def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
     ]
 
 
-def _open_again(folder: Path, description: str, result: int) -> StoredFeatures:
-    """Open features that were opened before, in this process or another."""
+def _reopen(folder: Path, description: str, result: int) -> StoredFeatures:
+    """Open features again, after pickling."""
     manifest = read_manifest(folder)
     if fingerprint(manifest) != description:
-        raise ValueError(f"There are other features in {folder} than there were. Open them anew.")
+        raise ValueError(f"The features in {folder} were replaced by others. Open them again.")
     return _open(folder, manifest)[result].matrix

@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import walkernel as wk
-from walkernel.tasks import WALK_CACHE, _covariances
+from walkernel.tasks import WALK_CACHE, _solvers
 
 N = 24
 EDGES = [(i, (i + 1) % N) for i in range(N)] + [(i, (5 * i + 7) % N) for i in range(0, N, 2)]
@@ -328,7 +328,7 @@ FAR = partial(kmeans, features=np.random.default_rng(3).normal(size=(KNOWN.size,
 @pytest.mark.parametrize("direct", [True, False])
 @pytest.mark.parametrize("result", [ridge, classifier, kmeans, FAR])
 def test_a_weight_counts_as_so_many_rows(result, direct, monkeypatch):
-    monkeypatch.setattr(_covariances, "MOST_DIRECT", 4096 if direct else 0)
+    monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 4096 if direct else 0)
     every, kept, given = np.arange(KNOWN.size), np.flatnonzero(WEIGHTS), WEIGHTS.astype(float)
     weighted = result(every, given)
     assert same(given, WEIGHTS)

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import walkernel as wk
 from walkernel import Diffusion, Graph, IndependentWalks, KernelKMeans, PowerSeries, clustering_error
-from walkernel.tasks import WalkCache, _covariances
+from walkernel.tasks import WalkCache, _solvers
 
 VALUE, TYPE, DIVERGES = ValueError, TypeError, wk.DivergentKernelError
 NAN, INF = math.nan, math.inf
@@ -333,10 +333,12 @@ def test_a_failed_fit_leaves_the_old_model_or_none(owner, bad, first):
 
 
 def test_gradients_that_do_not_converge_say_so_and_leave_the_old_model(monkeypatch):
-    monkeypatch.setattr(_covariances, "MOST_DIRECT", 0)
+    monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 0)
     model = fit("NodeRidge", range(N), range(N))
     before = ask(model)
-    with pytest.raises(RuntimeError, match=r"NodeRidge: .* tol=1e-12 in max_iter=1 steps .*Use more steps"):
+    with pytest.raises(
+        RuntimeError, match=r"NodeRidge: .* tol=1e-12 in max_iter=1 iterations .*Use a larger max_iter"
+    ):
         model.set_params(max_iter=1, tol=1e-12).fit(range(N), range(N)[::-1])
     assert np.array_equal(ask(model), before)
 

@@ -14,7 +14,7 @@ NAMES = {
     *("Bounds", "ExpectedError", "FreeModulation", "HeldOutErrors", "KernelFit", "ModulationPair"),
     *("NeuralModulation", "Schedule", "TaskFit", "WalkTensors", "angular_loss", "cross_entropy_loss"),
     *("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation"),
-    *("squared_loss", "FeatureOperator", "GRFKernel"),
+    *("squared_loss", "WalkCovariance", "GRFKernel"),
     *("DeviceKernel", "DeviceWalks", "estimate_kernel", "sample_features", "sample_walks"),
 }
 FUNCTIONS = ("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation")

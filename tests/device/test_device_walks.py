@@ -7,7 +7,7 @@ import torch
 import graphs
 import walkernel as wk
 from walkernel.torch import estimate_kernel, sample_features, sample_walks
-from walkernel.torch._device_walks import _coalesced, _coalesced_by_row
+from walkernel.torch._device_walks import _coalesce, _coalesce_by_row
 
 LAW = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
 SAMPLERS = {
@@ -87,8 +87,8 @@ def test_rows_sorted_by_programs_of_their_own(device):
     indptr = torch.tensor([0, 3, 3, 8, 9], device=device)
     nodes = torch.tensor([4, 1, 4, 4, 0, 4, 2, 0, 4], dtype=torch.int32, device=device)
     values = torch.arange(1.0, 10.0, device=device)
-    found = _coalesced_by_row(indptr, nodes, values, (4, 5))
-    expected = _coalesced(indptr, nodes, values, (4, 5))
+    found = _coalesce_by_row(indptr, nodes, values, (4, 5))
+    expected = _coalesce(indptr, nodes, values, (4, 5))
     assert found.crow_indices().tolist() == [0, 2, 2, 5, 6]
     assert torch.equal(found.to_dense(), expected.to_dense())
     assert found.to_dense()[0].tolist() == [0.0, 2.0, 0.0, 0.0, 4.0]

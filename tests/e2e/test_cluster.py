@@ -138,7 +138,7 @@ def test_graphs_in_folders_go_by_their_path(dask, tmp_path):
     expected = wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS)
     K = there.estimate_kernel(graph, wk.Diffusion(), N_WALKS, client=dask.client)
     assert_same(K, expected)
-    sent = K.left._kept.cluster.sent
+    sent = K.left._blocks.cluster.remote_graph
     assert sizes(dask)[sent.key] < 1000
     assert len(pickle.dumps(sent.result())) < 1000
 
@@ -155,8 +155,8 @@ def test_graphs_in_memory_are_sent_once(dask, monkeypatch):
     monkeypatch.setattr(Client, "scatter", watched)
     K = there.estimate_kernel(graph, wk.Diffusion(), N_WALKS, client=dask.client, block_size=100)
     _ = K @ np.ones((3000, 1)), K.topk([0], 3), K.diagonal()
-    assert sent == [("GraphThere", True)]
-    (size,) = (size for key, size in sizes(dask).items() if key.startswith("GraphThere"))
+    assert sent == [("RemoteGraph", True)]
+    (size,) = (size for key, size in sizes(dask).items() if key.startswith("RemoteGraph"))
     assert size >= graph.indices.nbytes
 
 
@@ -243,7 +243,7 @@ def test_few_blocks_wait_for_this_process(dask, tmp_path):
     graph, waiting = random_graph(1000), []
     there.store_features(
         tmp_path / "phi", graph, wk.Diffusion(), 4, client=dask.client, block_size=20,
-        progress=lambda *_: waiting.append(sum(name.startswith("walk_there") for name in dask.tasks())),
+        progress=lambda *_: waiting.append(sum(name.startswith("walk_on_worker") for name in dask.tasks())),
     )  # fmt: skip
     assert len(waiting) == 50
     assert 2 <= max(waiting) <= 8

@@ -98,7 +98,9 @@ def test_an_interrupt_says_how_to_go_on(on_a_cluster, dask, folder):
         process.send_signal(signal.SIGINT)
         assert process.wait(PLENTY) == 130
         said = process.stderr.read().decode()
-    assert said == "What is done is kept in phi. Run the same command again to go on with it.\nInterrupted.\n"
+    assert (
+        said == "The finished blocks are kept in phi. Run the same command again to resume.\nInterrupted.\n"
+    )
     done = {path: path.stat().st_mtime_ns for path in folder.glob("phi/block-*")}
     assert 2 <= len(done) < N_NODES // BLOCK
     dask.settles()  # a client that is gone leaves nothing behind

@@ -189,7 +189,7 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(error, where, dask, graph, 
     with pytest.raises(error) as caught:
         RUNS[where](graph, tmp_path / "phi", options)
     assert len(reports) == 2
-    wait_until(lambda: all(name.startswith("GraphThere") for name in dask.tasks()))  # as in a notebook
+    wait_until(lambda: all(name.startswith("RemoteGraph") for name in dask.tasks()))  # as in a notebook
     del caught
     dask.settles()
     if where == "directory":
@@ -253,11 +253,11 @@ def test_a_cluster_without_workers(dask, graph, monkeypatch):
     for worker in dask.workers:
         end(worker)
     wait_until(lambda: dask.n_workers() == 0)
-    monkeypatch.setattr("walkernel.distributed._tasks.PATIENCE", 0.5)
+    monkeypatch.setattr("walkernel.distributed._tasks.WORKER_TIMEOUT", 0.5)
     for block_size in (None, 100):
         with pytest.raises(TimeoutError, match=r"has had no worker for 0.5 seconds.*`dask worker tcp://"):
             estimate(graph, dask, block_size=block_size)
-    monkeypatch.setattr("walkernel.distributed._tasks.PATIENCE", PLENTY)
+    monkeypatch.setattr("walkernel.distributed._tasks.WORKER_TIMEOUT", PLENTY)
     starter = threading.Timer(0.5, dask.start_workers)
     starter.start()
     assert estimate(graph, dask, block_size=None).left.n_blocks == 4

@@ -359,7 +359,7 @@ class TestFolders:
         (tmp_path / "karate").mkdir()  # no store: the data set has the name
         succeed("kernel", "karate", "--row", "0")
         result = call("kernel", tmp_path, "--row", "0")
-        assert (result.exit_code, "is no graph store" in result.stderr.replace("\n", " ")) == (1, True)
+        assert (result.exit_code, "is not a graph store" in result.stderr.replace("\n", " ")) == (1, True)
         assert "There is no graph store" in call("info", tmp_path / "nothing").stderr
 
 

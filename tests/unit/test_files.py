@@ -212,7 +212,7 @@ ALLOWED = {
     "_files.py": {"open", "replace"},
     "_stores.py": {"open", "rename"},  # files in a new folder, which takes its place as a whole
     "_block_files.py": {"open"},  # the lock
-    "_made.py": {"open"},  # a file of ``replacement`` that is mapped
+    "_cached.py": {"open"},  # a file of ``replacement`` that is mapped
 }
 
 

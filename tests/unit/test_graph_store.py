@@ -17,7 +17,7 @@ import files
 import graphs
 import walkernel as wk
 from walkernel import _chunks, _stores
-from walkernel._made import verify_made
+from walkernel._cached import verify_cached
 
 LABELLED = {
     "text": wk.Graph.from_edges([("a", "b"), ("b", "ç"), ("ç", "longer")], weights=[1.0, 2.5, -3.0]),
@@ -192,7 +192,7 @@ class TestWhereTo:
         (tmp_path / "app" / "manifest.json").write_text("{}")
         (tmp_path / "note").write_text("mine")
         (stored / "notes.txt").touch()
-        cases = {"photos": "'me.png' in it", "app": "without a manifest of one", "note": "the file"}
+        cases = {"photos": "'me.png' in it", "app": "without a manifest", "note": "the file"}
         for name, reason in (cases | {"store": "'notes.txt' in it"}).items():
             before = sorted(map(str, tmp_path.rglob("*")))
             with pytest.raises(ValueError, match=rf"Graph\.save: path must be a new folder.*{reason}"):
@@ -268,7 +268,7 @@ def test_every_process_may_make_the_table(tmp_path):
     found = {process.communicate(timeout=120)[0].strip() for process in processes}
     assert found == {wk.sample_walks(graphs.weighted(), 8).deposits.loads.sum().hex()}
     assert len(list((tmp_path / "store").iterdir())) == 4 + 2
-    assert verify_made(tmp_path / "store")
+    assert verify_cached(tmp_path / "store")
 
 
 class TestPickles:

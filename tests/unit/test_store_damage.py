@@ -13,8 +13,8 @@ import pytest
 import files
 import graphs
 import walkernel as wk
-from walkernel import _made, _stores
-from walkernel._made import verify_made
+from walkernel import _cached, _stores
+from walkernel._cached import verify_cached
 from walkernel._stores import verify_store
 
 ARRAYS = ["indptr.npy", "indices.npy", "weights.npy", "node_labels.npy"]
@@ -58,7 +58,7 @@ class TestArrays:
             at = 132
         flip(stored / name, at)
         message = files.refusal(stored)
-        assert f"{stored / name} is damaged: its contents are not those that were written" in message
+        assert f"{stored / name} is damaged: its contents do not match its digest" in message
         assert "Write the store again or restore the file from a copy." in message
 
     @pytest.mark.parametrize("name", ARRAYS)
@@ -107,7 +107,7 @@ class TestArrays:
 
     def test_full_comparison_of_a_whole_store(self, stored):
         assert verify_store(stored) == ["manifest.json", *ARRAYS]
-        assert verify_made(stored) == []
+        assert verify_cached(stored) == []
 
     def test_headers_are_compared_even_if_the_time_is_right(self, stored):
         before = (stored / "indices.npy").stat()
@@ -123,7 +123,7 @@ class TestArrays:
         data = path.read_bytes()[:size].ljust(size, b"\0")
         path.write_bytes(data)
         os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
-        assert "node_labels.npy is damaged: it is no array" in files.refusal(stored)
+        assert "node_labels.npy is damaged: it is not an array" in files.refusal(stored)
 
 
 class Bomb:
@@ -145,12 +145,12 @@ class TestManifest:
     @pytest.mark.parametrize("kept", [0, 1, 100, 300])
     def test_truncated(self, stored, kept):
         os.truncate(stored / "manifest.json", kept)
-        assert "manifest.json is damaged: it is no JSON" in files.refusal(stored)
+        assert "manifest.json is damaged: it is not JSON" in files.refusal(stored)
 
     @pytest.mark.parametrize("text", ["[]", "{}", "3", '"walkernel graph store 1"'])
     def test_other_json(self, stored, text):
         (stored / "manifest.json").write_text(text)
-        assert "manifest.json is damaged: it does not say what format" in files.refusal(stored)
+        assert "manifest.json is damaged: it does not state its format" in files.refusal(stored)
 
     def test_of_another_version(self, stored):
         seal(stored, lambda manifest: manifest.update(format="walkernel graph store 2"))
@@ -160,23 +160,23 @@ class TestManifest:
 
     def test_missing(self, stored):
         (stored / "manifest.json").unlink()
-        assert f"{stored} is no graph store" in files.refusal(stored, FileNotFoundError)
+        assert f"{stored} is not a graph store" in files.refusal(stored, FileNotFoundError)
         assert "no graph store" in files.refusal(stored.parent / "nothing", FileNotFoundError)
 
     @pytest.mark.parametrize("key", ["n_nodes", "directed", "n_self_loops", "fingerprint", "arrays"])
     def test_missing_keys(self, stored, key):
         seal(stored, lambda manifest: manifest.pop(key))
-        assert f"manifest.json is damaged: {key!r} must be there" in files.refusal(stored)
+        assert f"manifest.json is damaged: it must have {key!r}" in files.refusal(stored)
 
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
             (lambda m: m.update(n_nodes=5), r"indptr.npy is damaged: its shape must be (6,), not (5,)"),
-            (lambda m: m.update(n_nodes="4"), "'n_nodes' must be there, of type int"),
-            (lambda m: m["arrays"].pop("indices"), "there is no array 'indices' in it"),
-            (lambda m: m["arrays"].update(other={}), "its entry of 'other' is not one of a graph"),
-            (lambda m: m["arrays"]["indptr"].pop("digest"), "its entry of 'indptr' is not one"),
-            (lambda m: m["arrays"]["weights"].update(dtype="<f4"), "'weights' cannot be of type '<f4'"),
+            (lambda m: m.update(n_nodes="4"), "it must have 'n_nodes', of type int"),
+            (lambda m: m["arrays"].pop("indices"), "it lists no array 'indices'"),
+            (lambda m: m["arrays"].update(other={}), "its entry 'other' is not an array of a graph"),
+            (lambda m: m["arrays"]["indptr"].pop("digest"), "its entry 'indptr' is not an array"),
+            (lambda m: m["arrays"]["weights"].update(dtype="<f4"), "'weights' cannot have the type '<f4'"),
             (lambda m: m["arrays"]["indices"].update(shape=[7]), "indices.npy is damaged: it must hold"),
         ],
     )  # fmt: skip
@@ -219,20 +219,20 @@ class TestMadeArrays:
         assert np.array_equal(found.loads, expected.loads)
 
     def count(self, monkeypatch):
-        calls, original = [], _made._make_file
-        monkeypatch.setattr(_made, "_make_file", lambda *a: calls.append(1) or original(*a))
+        calls, original = [], _cached._write_file
+        monkeypatch.setattr(_cached, "_write_file", lambda *a: calls.append(1) or original(*a))
         return calls
 
-    def test_made_once(self, stored, expected, monkeypatch):
+    def test_computed_once(self, stored, expected, monkeypatch):
         calls = self.count(monkeypatch)
         for _ in range(3):
             self.check(stored, expected)
         assert len(calls) == 1
-        assert len(verify_made(stored)) == 2
+        assert len(verify_cached(stored)) == 2
 
     @pytest.mark.parametrize("suffix", [".npy", ".json"])
     @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
-    def test_damaged_ones_are_made_again(self, stored, expected, monkeypatch, suffix, damage):
+    def test_damaged_ones_are_computed_again(self, stored, expected, monkeypatch, suffix, damage):
         self.check(stored, expected)
         (path,) = stored.glob(f"alias-*{suffix}")
         if damage == "flip":
@@ -245,14 +245,14 @@ class TestMadeArrays:
         self.check(stored, expected)
         self.check(stored, expected)
         assert len(calls) == 1
-        verify_made(stored)
+        verify_cached(stored)
 
     def test_only_a_full_comparison_sees_bit_rot(self, stored, expected):
         self.check(stored, expected)
         (path,) = stored.glob("alias-*.npy")
         flip(path, secretly=True)
         with pytest.raises(ValueError, match=rf"{path.name} is damaged.*Remove both files"):
-            verify_made(stored)
+            verify_cached(stored)
 
     def test_of_another_graph(self, stored, expected, tmp_path):
         other = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "longer")], weights=[9.0, 2.0, -3.0])
@@ -264,7 +264,7 @@ class TestMadeArrays:
 
     @pytest.mark.parametrize("error", [OSError(28, "Disk full"), PermissionError(13, "Forbidden")])
     def test_where_nothing_can_be_written(self, stored, expected, monkeypatch, error):
-        calls, original = [], _made._reserve
+        calls, original = [], _cached._reserve
 
         def reserve(file, size):
             calls.append(1)
@@ -272,7 +272,7 @@ class TestMadeArrays:
                 raise error
             original(file, size)
 
-        monkeypatch.setattr(_made, "_reserve", reserve)
+        monkeypatch.setattr(_cached, "_reserve", reserve)
         self.check(stored, expected)
         assert len(calls) == 2
         assert not list(stored.glob("*alias*"))
@@ -289,7 +289,7 @@ class TestMadeArrays:
         def full(file, size):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(_made, "_reserve", full)
+        monkeypatch.setattr(_cached, "_reserve", full)
         with pytest.raises(OSError, match="No space left"):
             wk.sample_walks(wk.load_graph(stored), 4)
 

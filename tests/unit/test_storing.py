@@ -134,7 +134,7 @@ class TestStored:
         packed = pickle.dumps(store(tmp_path / "phi"))
         (tmp_path / "phi").rename(tmp_path / "old")
         store(tmp_path / "phi", seed=1)
-        with pytest.raises(ValueError, match=r"There are other features in .*phi than there were"):
+        with pytest.raises(ValueError, match=r"The features in .*phi were replaced by others"):
             pickle.loads(packed)
 
     def test_operator_is_pickled(self, tmp_path):
@@ -265,7 +265,9 @@ class TestGoingOn:
         store(tmp_path)
         (tmp_path / "manifest.json").unlink()
         message = refused(ValueError, tmp_path, **options)
-        assert "which has other blocks, and no manifest.json. Use the same arguments" in message
+        assert (
+            "which contains blocks of other features and no manifest.json. Use the same arguments" in message
+        )
         assert len(walked) == 4
 
     def test_directions_have_folders(self, tmp_path, walked):

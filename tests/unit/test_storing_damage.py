@@ -100,20 +100,24 @@ class TestBlocks:
         store(tmp_path)
         path = blocks_of(tmp_path)[2]
         os.truncate(path, int(share * path.stat().st_size))
-        with pytest.raises(ValueError, match=r"block-000002 in .* is damaged: .* Delete it and run the same"):
+        with pytest.raises(
+            ValueError, match=r"block-000002 in .* is damaged: .* Delete it and repeat the call"
+        ):
             wk.open_features(tmp_path)
 
     def test_longer(self, tmp_path):
         store(tmp_path)
         with blocks_of(tmp_path)[3].open("ab") as file:
             file.write(b"more")
-        with pytest.raises(ValueError, match=r"block-000003 in .* is damaged: it has \d+ bytes in place of"):
+        with pytest.raises(ValueError, match=r"block-000003 in .* is damaged: it has \d+ bytes instead of"):
             wk.open_features(tmp_path)
 
     def test_missing(self, tmp_path):
         store(tmp_path)
         blocks_of(tmp_path)[3].unlink()
-        with pytest.raises(FileNotFoundError, match=r"block-000003 is missing in .*, of 4 blocks\. Run the"):
+        with pytest.raises(
+            FileNotFoundError, match=r"block-000003 is missing in .*, of 4 blocks\. Repeat the"
+        ):
             wk.open_features(tmp_path)
         blocks_of(tmp_path)[1].unlink()
         with pytest.raises(
@@ -150,7 +154,7 @@ class TestBlocks:
         first.rename(tmp_path / "x")
         second.rename(first)
         (tmp_path / "x").rename(second)
-        rows = "it has the rows 10 to 20 in place of 0 to 10"
+        rows = "it has the rows 10 to 20 instead of 0 to 10"
         with pytest.raises(ValueError, match=rf"block-000000 in .* is damaged: {rows}"):
             wk.open_features(tmp_path)
 
@@ -159,7 +163,7 @@ class TestBlocks:
         store(tmp_path / "other", block_size=12)
         shutil.copy(tmp_path / "other" / "block-000000", tmp_path / "one")
         with pytest.raises(
-            ValueError, match=r"block-000000 in .* is damaged: it has the rows 0 to 12 in place"
+            ValueError, match=r"block-000000 in .* is damaged: it has the rows 0 to 12 instead"
         ):
             wk.open_features(tmp_path / "one")
 
@@ -192,7 +196,7 @@ class TestAfterOpening:
         stored = store(tmp_path)
         blocks_of(tmp_path)[0].unlink()
         assert stored[11].shape == (1, 34)
-        with pytest.raises(FileNotFoundError, match=r"block-000000 in .* is gone since it was opened"):
+        with pytest.raises(FileNotFoundError, match=r"block-000000 in .* was removed after it was opened"):
             _ = stored[0]
 
     def test_each_array_is_checked_once(self, tmp_path, monkeypatch):
@@ -256,7 +260,7 @@ class TestManifest:
         intact = contents(store(tmp_path))
         (tmp_path / "manifest.json").write_text("{")
         with pytest.raises(
-            ValueError, match=r"manifest.json in .* is damaged: .* Delete it and run the same"
+            ValueError, match=r"manifest.json in .* is damaged: .* Delete it and repeat the call"
         ):
             store(tmp_path)
         (tmp_path / "manifest.json").unlink()

@@ -35,7 +35,7 @@ class TestRefusals:
         message = refused(ValueError, tmp_path, **options)
         assert message.startswith("store_features: directory must be one")
         assert all(word in message for word in words), message
-        assert "Use the same arguments to go on with it, or another directory." in message
+        assert "Use the same arguments to resume, or use another directory." in message
         assert len(walked) == 4
 
     @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ class TestRefusals:
         (tmp_path / "notes.txt").write_text("mine")
         message = refused(ValueError, tmp_path)
         assert "a new or empty directory, or one of stored features" in message
-        assert "which has 'notes.txt' in it" in message
+        assert "which contains 'notes.txt'" in message
         assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
     @pytest.mark.parametrize("inside", ["", "deeper/down"])
@@ -106,7 +106,7 @@ class TestRefusals:
 
     def test_open_a_kernel(self, tmp_path):
         wk.estimate_kernel(GRAPH, KERNEL, 8, ensembles="independent", directory=tmp_path)
-        with pytest.raises(ValueError, match=r"with 2, of a kernel\. Open them by the same call"):
+        with pytest.raises(ValueError, match=r"with 2, of a kernel\. Open them by repeating the call"):
             wk.open_features(tmp_path / "along-edges")
 
     def test_another_version(self, tmp_path):
@@ -124,7 +124,7 @@ class TestLock:
         with _block_files.exclusive(tmp_path / "phi"):
             message = refused(BlockingIOError, tmp_path / "phi")
         assert f"{tmp_path / 'phi'} is being written by process {os.getpid()} on " in message
-        assert "Wait for its end, or use another directory." in message
+        assert "Wait until it ends, or use another directory." in message
         assert (tmp_path / "phi" / ".lock").read_text() == ""
 
     def test_it_is_let_go_after_an_error(self, tmp_path, memory):

@@ -1,4 +1,4 @@
-"""What there is: data sets, versions, threads, folders."""
+"""Information about data sets, versions, threads and folders."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def info(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell of this installation, or of a graph: of one in a folder, every byte is compared with its checksum.
+    """Describe this installation, or a graph; every byte of a graph in a folder is compared with a checksum.
 
     Example: walkernel info --json
     Example: walkernel info roads/
@@ -79,11 +79,11 @@ def _about() -> dict[str, Any]:
 
 
 def _about_graph(name: str) -> dict[str, Any]:
-    from walkernel._made import verify_made
+    from walkernel._cached import verify_cached
     from walkernel._stores import verify_store
 
     graph = read_graph(name, None, False)
-    files = [] if graph.store is None else verify_store(graph.store) + verify_made(graph.store)
+    files = [] if graph.store is None else verify_store(graph.store) + verify_cached(graph.store)
     return {
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
@@ -106,7 +106,7 @@ def _version(package: str) -> str | None:
 
 
 def _has_gpu() -> bool:
-    """Tell whether PyTorch is there and finds a GPU."""
+    """Return whether PyTorch is installed and finds a GPU."""
     try:
         import torch
     except ImportError:

@@ -29,7 +29,7 @@ messages = Console(stderr=True, soft_wrap=True)
 
 
 class Interrupted(BaseException):
-    """Ctrl-C; no KeyboardInterrupt, which ends the training of a modulation function as if it were done."""
+    """Ctrl-C. It is not a KeyboardInterrupt, after which training would return its best result so far."""
 
 
 class Commands(TyperGroup):
@@ -87,10 +87,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Tell the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="WALKERNEL_DEBUG", help="Show where in the code a failure was.")
+        bool, typer.Option("--debug", envvar="WALKERNEL_DEBUG", help="Show the traceback of a failure.")
     ] = False,
 ) -> None:
     """Kernels on the nodes of graphs, from random walks.
@@ -125,7 +125,7 @@ def _in_one_line(error: Exception) -> str:
         return text
     if isinstance(error, MemoryError):
         return f"not enough memory. {text}".rstrip()
-    return f"{type(error).__name__}: {text} (this should not happen; --debug shows where)"
+    return f"{type(error).__name__}: {text} (this should not happen; --debug shows the traceback)"
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -137,9 +137,9 @@ def _interrupt(*_: Any) -> NoReturn:
 
 
 def _print_anything() -> None:
-    """Have letters that a terminal's encoding lacks printed as escapes, whoever prints them."""
+    """Print characters that the terminal's encoding lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # not where a program has put something else there
+        if hasattr(stream, "reconfigure"):  # not if another program has replaced it
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -147,10 +147,10 @@ def main() -> None:
     """Run the command line."""
     _print_anything()
     try:
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is for jobs in the background
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # background jobs ignore it
             signal.signal(signal.SIGINT, _interrupt)
         app()
     except Interrupted:
         say("Interrupted.")
         sys.stdout.flush()
-        os._exit(130)  # files are closed by now, and unloading all packages could take seconds
+        os._exit(130)  # files are closed by now, and a regular exit could take seconds

@@ -1,4 +1,4 @@
-"""Clusters that commands work on."""
+"""Connections of commands to Dask clusters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import typer
 if TYPE_CHECKING:
     from distributed import Client
 
-PATIENCE = 8
+SCHEDULER_TIMEOUT = 8
 """Seconds within which a scheduler must answer."""
 
 
 def _address(text: str | None) -> str | None:
-    """Refuse what is no address, which Dask would try to close for long."""
+    """Refuse an invalid address, on which Dask would hang for a long time."""
     if text is not None and not re.fullmatch(r"(\w+://)?[^\s/]+:\d+", text):
         raise typer.BadParameter(f"{text!r} is not an address such as tcp://127.0.0.1:8786.")
     return text
@@ -34,17 +34,17 @@ Scheduler = Annotated[
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Client | None]:
-    """Give a connection to the scheduler at an address, if there is one."""
+def connect(address: str | None) -> Iterator[Client | None]:
+    """Yield a client of the scheduler at an address, or None if no address is given."""
     if address is None:
         yield None
         return
-    importlib.import_module("walkernel.distributed")  # it says what to install
+    importlib.import_module("walkernel.distributed")  # its ImportError says what to install
     from distributed import Client, KilledWorker
 
-    with _quiet():
+    with _without_dask_logs():
         try:
-            client = Client(address, timeout=PATIENCE, set_as_default=False)
+            client = Client(address, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             reason = str(error).partition("\n")[0].rstrip(".")
             raise ConnectionError(
@@ -55,12 +55,12 @@ def connected(address: str | None) -> Iterator[Client | None]:
             try:
                 yield client
             except KilledWorker as error:
-                raise RuntimeError(f"Workers died again and again: {error}") from error
+                raise RuntimeError(f"Workers died repeatedly: {error}") from error
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what Dask logs of lost workers and connections to itself: it is mended or becomes an error."""
+def _without_dask_logs() -> Iterator[None]:
+    """Suppress Dask's logs of lost workers and connections, which are recovered or become an error."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from walkernel.cli._app import Interrupted, VariadicCommand, app, progress, say
-from walkernel.cli._clusters import Scheduler, connected
+from walkernel.cli._clusters import Scheduler, connect
 from walkernel.cli._inputs import (
     Directed,
     FeaturesOut,
@@ -49,15 +49,16 @@ def features(
     nodes: NodeFile = None,
     scheduler: Scheduler = None,
     block_size: Annotated[
-        int | None, typer.Option("--block-size", min=1, help="Nodes done at a time, in folders and clusters.")
+        int | None, typer.Option("--block-size", min=1, help="Nodes per block, for folders and clusters.")
     ] = None,
     directed: Directed = None,
     relabel: Relabel = False,
 ) -> None:
     """Write the sparse features Φ of all nodes, or of some: a file for scipy.sparse.load_npz, or a folder.
 
-    A folder, for walkernel.open_features, takes features larger than memory, and is gone on with where it was
-    stopped. With a scheduler the workers of a Dask cluster walk, and this process writes.
+    A folder, for walkernel.open_features, may hold features larger than memory; an interrupted command
+    resumes. With --scheduler, the workers of a Dask cluster compute the features, and this process writes
+    them.
 
     Example: walkernel features karate --kernel "diffusion(sigma=2)" --walks 64 --out features.npz
 
@@ -72,26 +73,26 @@ def features(
     network = read_graph(graph, directed, relabel)
     asked = chosen_nodes(network, node, nodes)
     sampler = checked_sampler(network, Symmetric(wanted), None, walks)
-    with connected(scheduler) as client, progress("walks") as report:
+    with connect(scheduler) as client, progress("walks") as report:
         options: dict[str, Any] = {"sampler": sampler, "seed": seed, "nodes": asked, "progress": report}
         options |= {} if client is None else {"client": client}
         make = _write_folder if not out.suffix else _write_file
         rows = make(out, (network, wanted, walks), block_size, options)
-    say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} numbers that are not zero, of {wanted}")
+    say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} nonzero entries, of {wanted}")
 
 
 def _write_file(
     out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
 ) -> Any:
-    """Make features and write them all at once."""
+    """Sample features and write them to one file."""
     import scipy.sparse
 
     from walkernel._files import atomic_write
 
     if "client" in options:
-        from walkernel.distributed import sample_features as sample_there
+        from walkernel.distributed import sample_features as sample_on_cluster
 
-        rows = sample_there(*features, block_size=block_size, **options).to_csr()
+        rows = sample_on_cluster(*features, block_size=block_size, **options).to_csr()
     else:
         from walkernel.sampling import sample_features
 
@@ -104,7 +105,7 @@ def _write_file(
 def _write_folder(
     out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
 ) -> Any:
-    """Make features and write them block by block."""
+    """Sample features and write them block by block."""
     from walkernel.storing import store_features
 
     store: Callable[..., Any] = store_features
@@ -113,7 +114,7 @@ def _write_folder(
     try:
         return store(out, *features, block_size=block_size, **options)
     except Interrupted:
-        say(f"What is done is kept in {out}. Run the same command again to go on with it.")
+        say(f"The finished blocks are kept in {out}. Run the same command again to resume.")
         raise
 
 
@@ -163,7 +164,7 @@ def kernel(
 
 
 def _entries(K: KernelOperator, rows: list[Hashable], columns: list[Hashable]) -> list[dict[str, Any]]:
-    """Return records of entries, with bounds for those that hardly a walk contributes to."""
+    """Return records of entries, with upper bounds for those to which hardly any walk contributes."""
     if not rows:
         return []
     e = K.estimate(rows, columns)
@@ -180,7 +181,7 @@ def _row(K: KernelOperator, node: Hashable) -> list[dict[str, Any]]:
 
 
 def _neighbors(K: KernelOperator, nodes: list[Hashable], k: int) -> list[dict[str, Any]]:
-    """Return records of the most similar nodes, best first; fewer than k where no others are similar."""
+    """Return records of the most similar nodes, best first; fewer than k if fewer are positive."""
     if not nodes:
         return []
     best = K.estimate_topk(nodes, min(k, K.shape[0]))
@@ -198,7 +199,7 @@ def _show(records: list[dict[str, Any]]) -> None:
     def remark(record: dict[str, Any]) -> str:
         if record.get("rare"):
             return f"few walks; at most {record['upper']:.3g}"
-        return "" if record.get("belongs", True) else "perhaps others are nearer"
+        return "" if record.get("belongs", True) else "other nodes may be nearer"
 
     show_table(
         ["node", "node", "value", "standard error", ""],

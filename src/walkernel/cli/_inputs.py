@@ -1,4 +1,4 @@
-"""What commands have in common: options, graphs from files or by name, nodes and values by their names."""
+"""Options that commands share, and the reading of graphs, nodes and values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _writable(path: Path | None) -> Path | None:
-    """Refuse a file that cannot be written before any work is done for it."""
+    """Refuse a file that cannot be written before any work is done."""
     from walkernel._files import check_writable
 
     if path is not None:
@@ -27,13 +27,13 @@ def _writable(path: Path | None) -> Path | None:
 
 
 def _for_features(path: Path) -> Path:
-    """Refuse a path for features before any work is done for it."""
+    """Refuse an unsuitable path for features before any work is done."""
     if not path.is_dir():
         _writable(path)
     if path.is_dir() and path.suffix:
         raise typer.BadParameter(f"{path} is a folder; the name of a folder of features has no suffix.")
     if path.is_dir() and any(path.iterdir()) and not (path / "manifest.json").is_file():
-        raise typer.BadParameter(f"{path} has other things in it. Name a new folder, or an .npz file.")
+        raise typer.BadParameter(f"{path} contains other files. Name a new folder, or an .npz file.")
     if path.is_file() and not path.suffix:
         raise typer.BadParameter(f"{path} is a file. Name a new folder, or an .npz file.")
     return path
@@ -51,12 +51,12 @@ Directed = Annotated[
     typer.Option("--directed", help="Edges of the file lead from their first node to the second."),
 ]
 Relabel = Annotated[
-    bool, typer.Option("--relabel", help="Take whole numbers in an edge list for labels, not for ids.")
+    bool, typer.Option("--relabel", help="Treat whole numbers in an edge list as labels, not as ids.")
 ]
 KernelName = Annotated[
     str,
     typer.Option(
-        "--kernel", metavar="KERNEL", help='Such as "matern(nu=2.5)"; `walkernel --help` tells them all.'
+        "--kernel", metavar="KERNEL", help='Such as "matern(nu=2.5)"; `walkernel --help` lists all kernels.'
     ),
 ]
 Matrix = Annotated[
@@ -104,7 +104,7 @@ def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
     if is_readable(name) or path.is_file() or is_store(path) or os.sep in name:
         return load_graph(name, directed=directed, relabel=relabel)
     if directed is not None or relabel:
-        raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is none.")
+        raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is not a file.")
     return load_dataset(name).graph
 
 
@@ -114,7 +114,7 @@ def every_node(graph: Graph) -> list[Hashable]:
 
 
 def find_node(graph: Graph, text: str) -> Hashable:
-    """Return the node with a name: a label if the graph has labels, of whatever type it is, else an id."""
+    """Return the node with a name: a label of any type if the graph has labels, else an id."""
     if graph.labels is None:
         if text.strip().isdecimal() and int(text) < graph.n_nodes:
             return int(text)
@@ -149,7 +149,7 @@ def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> li
 
 
 def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
-    """Read a CSV file of node,value; a first line with a title in place of a node and a value is skipped."""
+    """Read a CSV file of node,value; a header line is skipped."""
     from walkernel.io._contents import malformed
 
     nodes, values = [], []
@@ -199,7 +199,7 @@ def _is_node(graph: Graph, text: str) -> bool:
 
 
 def _node_in(path: Path, line: int, graph: Graph, text: str) -> Any:
-    """Return a node named in a file, or say in which line there is none of that name."""
+    """Return a node named in a file, or raise an error that names the line."""
     try:
         return find_node(graph, text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Kernels in a word: ``diffusion``, ``"diffusion(sigma=2)"``, or the JSON file of a learned f."""
+"""Kernels by name: ``diffusion``, ``"diffusion(sigma=2)"``, or the JSON file of a learned f."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def read_kernel(text: str, matrix: str) -> Kernel:
     found = CALL.fullmatch(text)
     name = _class_name(found[1]) if found else None
     if found is None or name is None:
-        _refuse(f"{text!r} is no kernel. It is one of {', '.join(CLASSES)}, or the .json file of a learned f")
+        _refuse(
+            f"{text!r} is not a kernel. Use one of {', '.join(CLASSES)}, or the .json file of a learned f"
+        )
     kind = getattr(kernels, name)
     known = [field.name for field in fields(kind) if field.name != "matrix"]
     parameters = _parameters(found[2] or "", known, found[1])
@@ -61,7 +63,7 @@ def _parameters(text: str, known: list[str], owner: str) -> dict[str, float]:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or name not in known or name in found:
             _refuse(
-                f"{part!r} is no parameter of {owner}. Write {owner}({', '.join(f'{k}=…' for k in known)})"
+                f"{part!r} is not a parameter of {owner}. Write {owner}({', '.join(f'{k}=…' for k in known)})"
             )
         try:
             found[name] = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else float(value)
@@ -80,7 +82,7 @@ def _learned(path: str, matrix: str) -> Kernel:
     notes = json.loads(Path(path).read_text()).get("notes")
     learned_for = notes.get("matrix", matrix) if isinstance(notes, dict) else matrix
     if learned_for != matrix:
-        _refuse(f"{path} was learned for another matrix than {matrix!r}. Give --matrix {learned_for}")
+        _refuse(f"{path} was not learned for the matrix {matrix!r}. Use --matrix {learned_for}")
     return modulation.as_kernel(matrix=matrix)
 
 

@@ -42,11 +42,11 @@ def learn(
     directed: Directed = None,
     relabel: Relabel = False,
 ) -> None:
-    """Learn the f with which so many walks of the paper's law estimate a kernel best, and write it as JSON.
+    """Learn the f that minimises the error of a kernel for a number of walks, and write it as JSON.
 
-    Their steps end with probability 1/2. The file can be given as --kernel to the other commands: it stands
-    for the kernel with coefficients f * f, which is biased; with the walks that these commands choose, the
-    kernel itself has less error.
+    The walks are the paper's, which halt with probability 1/2 at each step. Other commands accept the file as
+    --kernel: it stands for the biased kernel with coefficients f * f. With the walks that these commands
+    choose, the kernel itself has a smaller error.
 
     Example: walkernel learn karate --kernel "regularized-laplacian(d=2)" --learn-from expected --out f.json
     """

@@ -30,7 +30,7 @@ def reproduce(
     NAME is fixed-kernels, ode, clustering, learned-f, meshes, asymmetric, sparsity, scaling, p-halt or
     bounds.
 
-    What is finished survives any interruption: the same command goes on from there.
+    After any interruption, the same command resumes with the parts that are not finished.
 
     Example: walkernel reproduce sparsity bounds --quick --out paper
     """

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from walkernel.cli._app import console
 
-WIDEST = 10_000
-"""Characters in a line where no terminal has an end of it."""
+MAX_LINE_WIDTH = 10_000
+"""Maximum number of characters in a line, where the output is not a terminal."""
 
 
 def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -30,7 +30,7 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         table.add_column(title, justify="right" if numbers else "left", no_wrap=True)
     for row in cells:
         table.add_row(*(Text(_shown(cell)) for cell in row))
-    screen = console if console.is_terminal else Console(width=WIDEST)
+    screen = console if console.is_terminal else Console(width=MAX_LINE_WIDTH)
     screen.print(table)
 
 

@@ -109,7 +109,8 @@ def regress(
 ) -> None:
     """Predict values at all nodes, or at some, from values at others: lines of node,mean,std.
 
-    std is the standard deviation of the function for gp, that of the walks for smoother, and empty for ridge.
+    std is the posterior standard deviation for gp, the standard error of the walks for smoother, and empty
+    for ridge.
     A node may have several values for gp. Without --out the lines are printed.
 
     Example: walkernel regress karate values.csv --out predicted.csv
@@ -128,7 +129,7 @@ def regress(
 
 
 def _fit(model: str, place: tuple[Any, Any], options: dict[str, Any], nodes: list[Hashable], y: Any) -> Any:
-    """Fit a model, and say what a Gaussian process has learned."""
+    """Fit a model, and print what a Gaussian process has learned."""
     from walkernel.tasks import NodeGPRegressor, NodeRidge, NodeSmoother
 
     if model == "ridge":
@@ -153,7 +154,9 @@ def _predict(model: Any, nodes: list[Hashable]) -> tuple[list[float], list[Any]]
 @app.command(cls=VariadicCommand)
 def ode(
     graph: GraphName,
-    times: Annotated[list[float], typer.Option("--times", metavar="TIME…", help="When the state is wanted.")],
+    times: Annotated[
+        list[float], typer.Option("--times", metavar="TIME…", help="Times at which the state is printed.")
+    ],
     source: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where y is 1.")] = None,
     initial: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where x(0) is 1.")] = None,
     equation: Equation = "laplacian",

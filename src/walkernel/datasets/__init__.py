@@ -1,9 +1,9 @@
 """Graphs by name: some are built in, some drawn at random, some found in files or downloaded.
 
-``load_dataset`` is the door. A data set is a graph and what is known of its nodes; the functions that
-draw graphs can also be called with parameters of one's own. Files are looked for in the folder named by
-``WALKERNEL_DATA``, then in the cache (``WALKERNEL_CACHE``, else the user's cache folder); what is in
-neither is downloaded from its public address, checked by its SHA-256, converted, and kept in the cache.
+``load_dataset`` loads them by name. A data set is a graph and data of its nodes; the functions that build
+graphs can also be called with other parameters. Files are looked for in the folder named by
+``WALKERNEL_DATA``, then in the cache (``WALKERNEL_CACHE``, else the user's cache folder); others are
+downloaded from its public address, checked by its SHA-256, converted, and kept in the cache.
 """
 
 from walkernel.datasets._dataset import Dataset

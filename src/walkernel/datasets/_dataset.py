@@ -1,4 +1,4 @@
-"""A data set: a graph and what is known of its nodes."""
+"""A data set: a graph and data of its nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME_LISTS = ("label_names", "target_names")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """A graph and what is known of its nodes; whatever is not known is None, and arrays are read-only.
+    """A graph and data of its nodes; unknown fields are None, and arrays are read-only.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Dataset:
 
 
 def from_contents(name: str, contents: Contents, licence: str = "not stated") -> Dataset:
-    """Make a data set of what was read from a file."""
+    """Return the contents of a file as a data set."""
     data: dict[str, Any] = dict(contents.data)
     for key in NAME_LISTS:
         if key in data:

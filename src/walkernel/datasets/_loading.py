@@ -1,4 +1,4 @@
-"""The door to data sets: by name, or from a file with what it tells of its nodes."""
+"""Loading of data sets, by name or from a file."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ IN_FILES = {source.name: source for source in _sources.SOURCES}
 
 
 class Entry(NamedTuple):
-    """A line of the list of data sets; ``present`` tells whether no download is needed.
+    """An entry of the list of data sets; ``present`` is True if no download is needed.
 
-    ``has_labels`` tells whether the classes of nodes are known, None where that takes a download.
+    ``has_labels`` is True if the classes of nodes are known, and None if that needs a download.
     """
 
     name: str
@@ -103,7 +103,7 @@ def available() -> list[Entry]:
 
 
 def _has_labels(path: Path | None) -> bool | None:
-    """Tell by the list of its arrays whether a file has classes; None for no file, or a damaged one."""
+    """Return whether a file has classes, by the names of its arrays; None if it is missing or damaged."""
     try:
         return None if path is None else "labels.npy" in zipfile.ZipFile(path).namelist()
     except (OSError, zipfile.BadZipFile):

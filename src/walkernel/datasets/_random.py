@@ -1,4 +1,4 @@
-"""Graphs drawn at random, the same for the same seed; time and memory grow with the edges alone."""
+"""Random graphs, determined by their seed; time and memory are proportional to the number of edges."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from walkernel.datasets._dataset import Dataset
 from walkernel.datasets._shapes import GENERATED
 from walkernel.graph import Graph
 
-MOST_SWITCHES = 10_000
-"""Attempts to switch one edge away before a small graph is drawn anew."""
+MAX_SWITCHES = 10_000
+"""Maximum number of attempts to switch one edge before the whole graph is drawn again."""
 
 
 def erdos_renyi(n_nodes: int = 100, p_edge: float = 0.04, *, seed: int = 0) -> Dataset:
@@ -162,10 +162,10 @@ def _successes(n_trials: int, chance: float, rng: np.random.Generator) -> NDArra
     if chance == 0 or n_trials == 0:
         return np.empty(0, dtype=np.int64)
     mean = n_trials * chance
-    at_once = int(mean + 4 * np.sqrt(mean) + 16)
+    batch_size = int(mean + 4 * np.sqrt(mean) + 16)
     parts, last = [], -1
     while last < n_trials:
-        gaps = np.minimum(rng.geometric(chance, size=at_once), n_trials + 1)
+        gaps = np.minimum(rng.geometric(chance, size=batch_size), n_trials + 1)
         parts.append(last + np.cumsum(gaps))
         last = int(parts[-1][-1])
     found = np.concatenate(parts)
@@ -194,7 +194,7 @@ def _regular_edges(n_nodes: int, degree: int, rng: np.random.Generator) -> NDArr
 
 
 def _switch_repeats(edges: NDArray[np.int64], n_nodes: int, rng: np.random.Generator) -> bool:
-    """Exchange ends of loops and repeats with those of random edges, in place; tell whether it worked."""
+    """Exchange ends of loops and repeats with those of random edges, in place; return whether it worked."""
     keys = _keys(edges, n_nodes)
     values, counts = np.unique(keys, return_counts=True)
     change: dict[int, int] = {}
@@ -209,7 +209,7 @@ def _switch_repeats(edges: NDArray[np.int64], n_nodes: int, rng: np.random.Gener
 
     bad = np.isin(keys, values[counts > 1]) | (edges[:, 0] == edges[:, 1])
     for i in np.flatnonzero(bad).tolist():
-        for _ in range(MOST_SWITCHES):
+        for _ in range(MAX_SWITCHES):
             a, b = edges[i].tolist()
             if a != b and count(key_of(a, b)) == 1:
                 break

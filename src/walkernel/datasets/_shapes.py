@@ -1,4 +1,4 @@
-"""Graphs without chance in them: the karate club, trees, grids, closed surfaces of triangles."""
+"""Deterministic graphs: the karate club, trees, grids, closed surfaces of triangles."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Data sets that live in files: where they come from, where they are looked for, how they get there.
+"""Data sets in files: their sources, where they are searched for, and how they are downloaded.
 
-The originals are public files of GitHub repositories at fixed commits, told apart by their SHA-256. A
-data set is downloaded once, checked, converted to a NumPy archive in the edge format, and kept; nothing
-half-done is ever left in the cache.
+The originals are public files of GitHub repositories at fixed commits, identified by their SHA-256. A data
+set is downloaded once, checked, converted to a NumPy archive in the edge format, and cached; incomplete
+files never stay in the cache.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ SOURCES = (
 )
 # fmt: on
 
-NEEDED = {from_gml: ("networkx", "data"), from_mesh: ("trimesh", "mesh")}
+REQUIRED_PACKAGES = {from_gml: ("networkx", "data"), from_mesh: ("trimesh", "mesh")}
 """Packages, and the extras they come with, beside pooch."""
 
 
@@ -171,7 +171,7 @@ def find_file(source: Source) -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of converted data sets; None if it takes pooch to know it and pooch is missing."""
+    """Return the folder of converted data sets; None if pooch would be needed to find it and is missing."""
     named = _folder("WALKERNEL_CACHE")
     if named is not None:
         return named
@@ -187,18 +187,18 @@ def download(source: Source) -> Path:
     Raises
     ------
     OSError
-        If anything at all goes wrong; it names the address, and where to put the file instead.
+        If the download or conversion fails; the message names the address, and where to put the file.
     ImportError
-        If a package is missing that this needs.
+        If a required package is missing.
     """
     if source.convert is None:
-        _give_up(source, "its originals are pickles, which are never loaded")
+        _raise_unavailable(source, "its originals are pickles, which are never loaded")
     try:
         pooch = optional("pooch", "data", f"Downloading {source.name!r}")
-        if source.convert in NEEDED:
-            optional(*NEEDED[source.convert], f"Converting {source.name!r}")
+        if source.convert in REQUIRED_PACKAGES:
+            optional(*REQUIRED_PACKAGES[source.convert], f"Converting {source.name!r}")
     except ImportError as error:
-        raise ImportError(f"{error} Or put the file {_places(source)}.") from None
+        raise ImportError(f"{error} Or put the file {_expected_paths(source)}.") from None
     folder = _folder("WALKERNEL_CACHE") or Path(pooch.os_cache("walkernel"))
     address = ""
     try:
@@ -207,7 +207,7 @@ def download(source: Source) -> Path:
             for original in source.originals:
                 address, name = original.address, Path(original.path).name
                 check = f"sha256:{original.sha256}"
-                whole = pooch.HTTPDownloader(stream=False)  # no socket is left open by a failure
+                whole = pooch.HTTPDownloader(stream=False)  # a failure leaves no socket open
                 file = pooch.retrieve(address, check, fname=name, path=temporary, downloader=whole)
                 paths.append(Path(file))
             arrays = source.convert(paths)
@@ -217,18 +217,19 @@ def download(source: Source) -> Path:
         (folder / source.file).parent.mkdir(parents=True, exist_ok=True)
         write_archive(folder / source.file, arrays)
     except Exception as error:
-        _give_up(source, f"{address}: {error}", error)
+        _raise_unavailable(source, f"{address}: {error}", error)
     return folder / source.file
 
 
-def _give_up(source: Source, reason: str, cause: Exception | None = None) -> NoReturn:
+def _raise_unavailable(source: Source, reason: str, cause: Exception | None = None) -> NoReturn:
+    data_folder = os.environ.get("WALKERNEL_DATA") or "not set"
     raise OSError(
         f"Could not get the data set {source.name!r}: {reason.rstrip('.')}. "
-        f"Put the file {_places(source)}; WALKERNEL_DATA is {os.environ.get('WALKERNEL_DATA') or 'not set'}."
+        f"Put the file {_expected_paths(source)}; WALKERNEL_DATA is {data_folder}."
     ) from cause
 
 
-def _places(source: Source) -> str:
+def _expected_paths(source: Source) -> str:
     cache = cache_folder()
     either = "" if cache is None else f" or at {cache / source.file}"
     return f"at $WALKERNEL_DATA/{source.file.as_posix()}{either}"

@@ -1,14 +1,14 @@
-"""Walks on a Dask cluster: the graph travels once, features stay where they were made, results come back.
+"""Walks on a Dask cluster: the graph is sent once, features stay on the workers, and results come back.
 
-The functions take a ``distributed.Client`` and do what those of the same names in ``walkernel`` do, to the
-last bit, for any number of workers and any size of blocks: walks depend on their start nodes alone, and sums
-over blocks follow the tree of ``products``. What they return is a ``KernelOperator`` like any other, so that
-everything that takes one runs on the cluster.
+The functions take a ``distributed.Client`` and return the same bits as the functions of the same names in
+``walkernel``, for any number of workers and any block size: walks depend on their start nodes alone, and sums
+over blocks follow the summation tree of ``products``. ``estimate_kernel`` returns a ``KernelOperator``, so
+everything that accepts one runs on the cluster.
 
-A worker that dies takes its blocks along; Dask makes them again from the graph that other workers have. If
-none has it any more, it is sent again from here, and what was lost is made anew. While there is no worker,
-what is to be done waits: for one that joins, but for half a minute at most if the graph must be sent. Each
-task uses one thread: give workers one thread for each core.
+When a worker dies, its blocks are lost; Dask recomputes them from the copy of the graph on another worker. If
+no worker holds the graph any more, this process sends it again and resubmits the lost tasks. While the
+cluster has no worker, tasks wait until one joins; sending the graph waits for at most 30 seconds. Each task
+uses one thread, so give workers one thread per core.
 """
 
 from __future__ import annotations

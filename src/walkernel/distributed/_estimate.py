@@ -11,8 +11,8 @@ from distributed import Client
 from walkernel._checks import progress_callback
 from walkernel._door import door
 from walkernel._random import check_seed
-from walkernel.distributed._features import brought_here, sample_job
-from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
+from walkernel.distributed._features import block_producer, sample_job
+from walkernel.distributed._tasks import Cluster, Progress, check_block_size
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import (
@@ -46,20 +46,22 @@ def estimate_kernel(
 ) -> KernelOperator:
     """Estimate a kernel on a cluster: the operator of ``walkernel.estimate_kernel``, to the last bit.
 
-    Products, entries, rows and neighbours are computed where the features are; standard errors walk again in
-    this process.
+    Products, entries, rows and neighbours are computed on the workers that hold the features. Standard errors
+    are computed in this process, which samples the walks again.
 
     Parameters
     ----------
     graph : Graph
-        The graph. One that was opened from a directory is opened there by the workers too, which must see it
-        under the same path; any other is sent to them once.
+        The graph. If it was opened from a directory, the workers open the same path, which must exist on
+        each of them; any other graph is sent to every worker once.
     client : distributed.Client
         A connection to the cluster.
     block_size : int, optional
-        Nodes of a block of features; if not given, four blocks for each worker, or more of about 256 MiB.
+        Number of nodes per block of features. The default is four blocks per worker, or more where a block
+        would exceed about 256 MiB.
     directory : path, optional
-        Keep the features there, in files that this process writes, in place of the workers' memory.
+        Write the features to files in this directory, from this process, instead of keeping them in the
+        memory of the workers.
     kernel, n_walks, sampler, seed, nodes, pair, ensembles, stitches, budget, tolerance, progress
         As in ``walkernel.estimate_kernel``.
 
@@ -79,10 +81,10 @@ def estimate_kernel(
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    size = checked_block_size(owner, block_size)
+    size = check_block_size(owner, block_size)
     if directory is None:
         source: Any = partial(sample_job, cluster=cluster, block_size=size, progress=report)
     else:
         refuse_tolerance(owner, tolerance)
-        source = in_directory(owner, directory, size, brought_here(cluster), report)
+        source = in_directory(owner, directory, size, block_producer(cluster), report)
     return build_operator(request, tolerance, check_seed(owner, seed), source)

@@ -12,8 +12,8 @@ import scipy.sparse
 from distributed import Future
 from numpy.typing import NDArray
 
-from walkernel.distributed._tasks import BLOCKS_OF_A_WORKER, MOST_LOSSES, Cluster, Progress, Tasks, forget
-from walkernel.distributed._there import Summary, pick, summarize, walk_there, without_graph
+from walkernel.distributed._tasks import BLOCKS_PER_WORKER, MAX_LOSSES, Cluster, Progress, Tasks, drop_frames
+from walkernel.distributed._worker import Summary, pick, spec_part, summarize, walk_on_worker
 from walkernel.products import FeatureBlocks
 from walkernel.sampling import FeatureRows, WalkJob
 from walkernel.storing import Produce, default_block_size
@@ -24,9 +24,9 @@ T = TypeVar("T")
 def sample_job(
     job: WalkJob, cluster: Cluster, block_size: int | None, progress: Progress | None
 ) -> list[ClusterRows]:
-    """Make the features of a job, which stay on the workers."""
+    """Compute the features of a job and leave them on the workers."""
     edges = cluster.edges(job.spec.ids.size, block_size, default_block_size(job))
-    tasks = Tasks(cluster, [_features_of(cluster, job, *place) for place in pairwise(edges)])
+    tasks = Tasks(cluster, [_submit_features(cluster, job, *place) for place in pairwise(edges)])
     blocks = Blocks(tasks, edges, job.n_results, progress)
     return [
         ClusterRows(
@@ -38,18 +38,18 @@ def sample_job(
     ]
 
 
-def brought_here(cluster: Cluster) -> Produce:
-    """Return what makes the features of ranges of start nodes and brings them here, some at a time."""
+def block_producer(cluster: Cluster) -> Produce:
+    """Return a function that computes features on the workers and yields their blocks, a few at a time."""
 
     def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:
-        tasks = Tasks(cluster, [_features_of(cluster, job, *place) for place in ranges])
-        return tasks.results(BLOCKS_OF_A_WORKER * cluster.n_workers)
+        tasks = Tasks(cluster, [_submit_features(cluster, job, *place) for place in ranges])
+        return tasks.results(BLOCKS_PER_WORKER * cluster.n_workers)
 
     return produce
 
 
 class ClusterRows(NamedTuple):
-    """Features on the workers, the norms of their rows, and the number of steps walked for them."""
+    """Features on the workers, the norms of their rows, and the number of steps of the walks behind them."""
 
     matrix: ClusterFeatures
     norms: NDArray[np.float64]
@@ -57,38 +57,38 @@ class ClusterRows(NamedTuple):
 
 
 class Blocks:
-    """Blocks on the workers, as many matrices of each as there are results."""
+    """Blocks of rows on the workers; each block holds one matrix per result."""
 
     def __init__(
         self, tasks: Tasks, edges: NDArray[np.int64], n_results: int, progress: Progress | None
     ) -> None:
         self.cluster, self.edges, self._n_results = tasks.cluster, edges, n_results
         numbers = range(edges.size - 1)
-        calls = [tasks.later(summarize, number) for number in numbers]
-        found = gathered(tasks, calls, edges, progress)
+        calls = [tasks.then(summarize, number) for number in numbers]
+        found = gather_blocks(tasks, calls, edges, progress)
         self.summaries: list[list[Summary]] = [found[number] for number in numbers]
-        picks = [tasks.later(pick, number, result) for number in numbers for result in range(n_results)]
+        picks = [tasks.then(pick, number, result) for number in numbers for result in range(n_results)]
         self._matrices = Tasks(tasks.cluster, picks).submit()
-        tasks.let_go()
+        tasks.release()
 
     def matrix(self, number: int, result: int) -> Future:
-        """Return a block of a result."""
+        """Return the future of one block of one result."""
         return self._matrices.future(number * self._n_results + result)
 
     def complete(self, work: Callable[[], T]) -> T:
-        """Do a work, and do it again if something that it needs is lost on the way."""
-        for _ in range(MOST_LOSSES):
+        """Call ``work``, and call it again if data that it needs are lost meanwhile."""
+        for _ in range(MAX_LOSSES):
             try:
                 return work()
             except CancelledError as loss:
-                forget(loss)
+                drop_frames(loss)
         return work()
 
 
-def gathered(
+def gather_blocks(
     tasks: Tasks, calls: Sequence[Callable[[], Future]], edges: NDArray[np.int64], progress: Progress | None
 ) -> dict[int, Any]:
-    """Return what calls make of each block, with progress in start nodes; if that fails, end all tasks."""
+    """Return the result of each call by block number, reporting progress; cancel all tasks on failure."""
     found, done = {}, 0
     try:
         for number, result in Tasks(tasks.cluster, calls).results():
@@ -102,11 +102,11 @@ def gathered(
     return found
 
 
-def _features_of(cluster: Cluster, job: WalkJob, first: int, last: int) -> Callable[[], Future]:
-    """Return what submits the walks of a range of start nodes."""
-    own = without_graph(job.spec, first, last)
+def _submit_features(cluster: Cluster, job: WalkJob, first: int, last: int) -> Callable[[], Future]:
+    """Return a function that submits the features of a range of start nodes."""
+    part = spec_part(job.spec, first, last)
     rest = (job.f, job.streams, job.with_norms, job.apart)
-    return lambda: cluster.submit(walk_there, cluster.sent, own, *rest)
+    return lambda: cluster.submit(walk_on_worker, cluster.remote_graph, part, *rest)
 
 
 class ClusterFeatures(FeatureBlocks):
@@ -115,39 +115,40 @@ class ClusterFeatures(FeatureBlocks):
     Attributes
     ----------
     shape : tuple of int
-        Start nodes and nodes of the graph.
+        Number of start nodes and number of nodes of the graph.
     edges : ndarray of int64, (n_blocks + 1,)
-        Rows where the blocks begin, and where the last one ends.
+        First row of each block, followed by the number of rows.
     nnz, nbytes : int
-        Entries that are stored, and their size.
+        Number of stored entries, and their size in bytes.
     """
 
     def __init__(self, blocks: Blocks, result: int) -> None:
-        self._kept, self._result = blocks, result
+        self._blocks, self._result = blocks, result
         self.edges = blocks.edges
-        own = [found[result] for found in blocks.summaries]
-        self.nnz, self.nbytes = sum(one.nnz for one in own), sum(one.nbytes for one in own)
+        summaries = [block[result] for block in blocks.summaries]
+        self.nnz = sum(summary.nnz for summary in summaries)
+        self.nbytes = sum(summary.nbytes for summary in summaries)
         self.shape = (int(self.edges[-1]), blocks.cluster.graph.n_nodes)
 
     def __repr__(self) -> str:
         n, N = self.shape
-        return f"ClusterFeatures({n}x{N}, {self.n_blocks} blocks on {self._kept.cluster.client})"
+        return f"ClusterFeatures({n}x{N}, {self.n_blocks} blocks on {self._blocks.cluster.client})"
 
     def to_csr(self) -> scipy.sparse.csr_array:
-        """Bring all rows into this process."""
+        """Gather all rows in this process."""
         return self.rows(np.arange(self.shape[0]))
 
     def _block(self, number: int) -> Future:
-        return self._kept.matrix(number, self._result)
+        return self._blocks.matrix(number, self._result)
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
-        return self._kept.cluster.submit(function, *arguments)
+        return self._blocks.cluster.submit(function, *arguments)
 
     def _gather(self, results: list[Any]) -> list[Any]:
-        return list(self._kept.cluster.client.gather(results))
+        return list(self._blocks.cluster.client.gather(results))
 
     def _share(self, array: Any) -> Any:
-        return self._kept.cluster.share(array)
+        return self._blocks.cluster.share(array)
 
     def _complete(self, work: Callable[[], Any]) -> Any:
-        return self._kept.complete(work)
+        return self._blocks.complete(work)

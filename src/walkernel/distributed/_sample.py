@@ -1,4 +1,4 @@
-"""Features made on a cluster: those that stay on its workers, and those that go to files."""
+"""Features computed on a cluster: kept in the memory of its workers, or written to files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from distributed import Client
 
 from walkernel._checks import progress_callback
 from walkernel._door import door
-from walkernel.distributed._features import ClusterFeatures, brought_here, sample_job
-from walkernel.distributed._tasks import Cluster, Progress, checked_block_size
+from walkernel.distributed._features import ClusterFeatures, block_producer, sample_job
+from walkernel.distributed._tasks import Cluster, Progress, check_block_size
 from walkernel.graph import Graph
 from walkernel.sampling import features_job
 from walkernel.storing import StoredFeatures, store_job
@@ -34,7 +34,7 @@ def sample_features(
     transpose: bool = False,
     progress: Progress | None = None,
 ) -> ClusterFeatures:
-    """Make features on a cluster, where they stay: those of ``walkernel.sample_features``, to the last bit.
+    """Sample features on a cluster and keep them there: ``walkernel.sample_features``, to the last bit.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def sample_features(
     owner = "walkernel.distributed.sample_features"
     job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    return sample_job(job, cluster, checked_block_size(owner, block_size), report)[0].matrix
+    return sample_job(job, cluster, check_block_size(owner, block_size), report)[0].matrix
 
 
 @door
@@ -76,10 +76,10 @@ def store_features(
     transpose: bool = False,
     progress: Progress | None = None,
 ) -> StoredFeatures:
-    """Make features on a cluster and write them here, block by block: ``walkernel.store_features``.
+    """Sample features on a cluster and write them here, block by block: ``walkernel.store_features``.
 
-    The files are the same, so that either function goes on with what the other began. This process writes
-    them, and has a block in memory at a time.
+    Both functions write the same files, so either resumes what the other began. This process writes them and
+    holds one block in memory at a time.
 
     Parameters
     ----------
@@ -105,5 +105,5 @@ def store_features(
     owner = "walkernel.distributed.store_features"
     job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    size = checked_block_size(owner, block_size)
-    return store_job(owner, directory, job, size, brought_here(cluster), report)[0].matrix
+    size = check_block_size(owner, block_size)
+    return store_job(owner, directory, job, size, block_producer(cluster), report)[0].matrix

@@ -11,9 +11,15 @@ from distributed import Client, Future
 
 from walkernel._checks import progress_callback
 from walkernel._door import door
-from walkernel.distributed._features import Blocks, ClusterFeatures, gathered
-from walkernel.distributed._tasks import Cluster, Progress, Tasks, checked_block_size
-from walkernel.distributed._there import count_steps, deposits_of, record_there, weigh_there, without_graph
+from walkernel.distributed._features import Blocks, ClusterFeatures, gather_blocks
+from walkernel.distributed._tasks import Cluster, Progress, Tasks, check_block_size
+from walkernel.distributed._worker import (
+    count_steps,
+    deposits_of,
+    record_on_worker,
+    spec_part,
+    weight_on_worker,
+)
 from walkernel.features import Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.sampling import WalkJob, checked_spec
@@ -36,7 +42,7 @@ def sample_walks(
     transpose: bool = False,
     progress: Progress | None = None,
 ) -> ClusterWalks:
-    """Sample walks on a cluster, where they stay: those of ``walkernel.sample_walks``, to the last bit.
+    """Sample walks on a cluster and keep them there: ``walkernel.sample_walks``, to the last bit.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def sample_walks(
     owner = "walkernel.distributed.sample_walks"
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
     cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    return ClusterWalks(cluster, spec, checked_block_size(owner, block_size), report)
+    return ClusterWalks(cluster, spec, check_block_size(owner, block_size), report)
 
 
 class ClusterWalks:
@@ -67,9 +73,9 @@ class ClusterWalks:
     Attributes
     ----------
     spec : WalkSpec
-        Which walks they are.
+        What defines the walks.
     n_steps : int
-        Number of steps walked, and of edges that exact heads followed.
+        Number of steps of all walks, plus the number of edges that exact heads followed.
     """
 
     def __init__(
@@ -79,9 +85,11 @@ class ClusterWalks:
         largest = default_block_size(WalkJob(spec, np.empty(0), (spec.stream,)))
         self._edges = cluster.edges(spec.ids.size, block_size, largest)
         self._numbers = range(self._edges.size - 1)
-        self._tasks = Tasks(cluster, [_record_of(cluster, spec, *place) for place in pairwise(self._edges)])
-        counts = [self._tasks.later(count_steps, b, with_graph=True) for b in self._numbers]
-        steps, longest = zip(*gathered(self._tasks, counts, self._edges, progress).values(), strict=True)
+        self._tasks = Tasks(
+            cluster, [_submit_record(cluster, spec, *place) for place in pairwise(self._edges)]
+        )
+        counts = [self._tasks.then(count_steps, b, with_graph=True) for b in self._numbers]
+        steps, longest = zip(*gather_blocks(self._tasks, counts, self._edges, progress).values(), strict=True)
         self.n_steps, self._longest = sum(steps), max(longest)
 
     def __repr__(self) -> str:
@@ -98,18 +106,18 @@ class ClusterWalks:
         length = self._longest + 1
         f = modulation_values(own, kernel_or_f, length)
         f = f / own.n_walks
-        calls = [self._tasks.later(weigh_there, b, f, with_graph=True) for b in self._numbers]
+        calls = [self._tasks.then(weight_on_worker, b, f, with_graph=True) for b in self._numbers]
         return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
 
     def gather(self) -> Walks:
-        """Bring the walks into this process."""
-        calls = [self._tasks.later(deposits_of, b) for b in self._numbers]
-        found = gathered(self._tasks, calls, self._edges, None)
+        """Gather the walks in this process."""
+        calls = [self._tasks.then(deposits_of, b) for b in self._numbers]
+        found = gather_blocks(self._tasks, calls, self._edges, None)
         deposits = concatenate([found[b] for b in self._numbers])
         return Walks(**self.spec.arguments(), deposits=deposits)
 
 
-def _record_of(cluster: Cluster, spec: WalkSpec, first: int, last: int) -> Callable[[], Future]:
-    """Return what submits the walks of a range of start nodes."""
-    own = without_graph(spec, first, last)
-    return lambda: cluster.submit(record_there, cluster.sent, own)
+def _submit_record(cluster: Cluster, spec: WalkSpec, first: int, last: int) -> Callable[[], Future]:
+    """Return a function that submits the walks of a range of start nodes."""
+    part = spec_part(spec, first, last)
+    return lambda: cluster.submit(record_on_worker, cluster.remote_graph, part)

@@ -1,4 +1,4 @@
-"""The graphs of the paper's tables; those in files are left out where they cannot be had."""
+"""The graphs of the paper's tables; those in files are omitted if they are not on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from walkernel.datasets import Dataset, available, binary_tree, erdos_renyi, load_dataset, random_regular
 
-EIGHT = ("ER 20", "ER 100", "binary tree", "d-regular", "karate", "dolphins", "football", "eurosis")
+PAPER_GRAPHS = ("ER 20", "ER 100", "binary tree", "d-regular", "karate", "dolphins", "football", "eurosis")
 """Graphs of Sec. 3.1 and 3.4. p_edge and d are not in the paper: .2, .04 and 4 fit its numbers."""
 
 
@@ -23,7 +23,7 @@ def load(name: str) -> Dataset:
 
 
 def present(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of some graphs that need no download."""
+    """Return the graphs that need no download."""
     here = {entry.name for entry in available() if entry.present}
     made = {"ER 20", "ER 100", "binary tree", "d-regular"}
     return tuple(name for name in names if name in made or name in here)

@@ -1,4 +1,4 @@
-"""One page with everything that was found: pictures, tables and verdicts, in a single file."""
+"""A report in a single HTML file: figures, tables and verdicts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from walkernel._files import atomic_write
 from walkernel.experiments._study import Finding, Row, Run, written
 
-MOST_ROWS = 60
-FEW_ROWS = 20
+MAX_ROWS = 60
+MAX_OPEN_ROWS = 20
 BADGES = {
     True: ("reproduced", "yes"),
     False: ("not reproduced", "no"),
@@ -95,13 +95,13 @@ def _table(columns: Sequence[str], rows: Sequence[Row], name: str) -> str:
     head = "".join(f"<th>{escape(columns[place])}</th>" for place in shown)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(text[place])}</td>" for place in shown) + "</tr>"
-        for text in texts[:MOST_ROWS]
+        for text in texts[:MAX_ROWS]
     )
     same = ", ".join(f"{column}: {value}" for column, value in constant.items() if value)
     notes = [f"In all rows {same}."] if same else []
-    notes += [f"First {MOST_ROWS} of {len(rows)} rows."] if len(rows) > MOST_ROWS else []
+    notes += [f"First {MAX_ROWS} of {len(rows)} rows."] if len(rows) > MAX_ROWS else []
     note = f'<p class="about">{escape(" ".join(notes))}</p>' if notes else ""
-    is_open = " open" if len(rows) <= FEW_ROWS else ""
+    is_open = " open" if len(rows) <= MAX_OPEN_ROWS else ""
     return (
         f"<details{is_open}><summary>{escape(name)}.csv, {len(rows)} rows</summary>{note}"
         f'<div class="wide"><table>'

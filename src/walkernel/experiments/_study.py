@@ -1,8 +1,8 @@
-"""What a study is, and how it is run so that nothing finished is ever lost.
+"""Studies, and how they are run so that an interrupted run resumes.
 
-A study is cut into cells, each of which takes seconds to minutes and is a function of its own parameters, the
-size and the seed alone. What a cell has found is written to a file of its own at once; a run that was killed
-goes on where it stopped, and its tables are the same to the last byte. Seconds are kept apart from tables.
+A study is divided into cells, each of which takes seconds to minutes and depends only on its parameters, the
+size and the seed. The result of a cell is written to its own file at once; a run that was killed resumes with
+the next cell, and its tables are the same to the last byte. Timings are kept apart from the tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cell(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether the paper's claim was found again (None: it has no number to compare with), and why."""
+    """Whether the paper's claim was found again (None: there is no number to compare with), and why."""
 
     holds: bool | None
     text: str
@@ -53,7 +53,7 @@ class Study:
     Parameters
     ----------
     name, section, title : str
-        As it is called by name, where it stands in the paper, and what it is about.
+        Its name, its section in the paper, and its subject.
     tables : dict
         Columns of each table, the ``COMMON`` ones apart; the tables are files of that name.
     cells : callable
@@ -98,7 +98,7 @@ class Run:
 
     @property
     def full(self) -> bool:
-        """Tell whether the paper's number of repeats is asked for."""
+        """Whether the paper's number of repeats is used."""
         return self.size == "full"
 
     @property
@@ -107,7 +107,7 @@ class Run:
         return self.out / ".cells" / f"{self.size}-{self.seed}-{_digest()}"
 
     def finish(self) -> None:
-        """Remove the cells of this run, once its tables are written; those of others are still needed."""
+        """Remove the cells of this run after its tables are written, and keep those of other runs."""
         for key in self.timings:
             (self.store / f"{key}.json").unlink(missing_ok=True)
         folders = {(self.store / key).parent for key in self.timings} | {self.store, self.store.parent}
@@ -116,7 +116,7 @@ class Run:
                 folder.rmdir()
 
     def kept(self, key: str, compute: Callable[[], Any]) -> Any:
-        """Return what JSON can hold, computed once and read back by all that ask for it later."""
+        """Return a JSON value, computed on first use and cached in a file."""
         path = self.store / f"{key}.json"
         found = _read(path)
         if found is None:
@@ -138,13 +138,13 @@ class Run:
 
 @cache
 def _digest() -> str:
-    """Return what changes with the code, so that cells of another version are not used."""
+    """Return a digest of the code, so that cells of another version are not used."""
     sources = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.blake2b(b"".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a finished cell, or None where there is none or it cannot be used."""
+    """Return a finished cell, or None if there is none or it is not usable."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 class Finding(NamedTuple):
-    """What a study has found."""
+    """The results of a study."""
 
     study: Study
     rows: dict[str, list[Row]]
@@ -162,7 +162,7 @@ class Finding(NamedTuple):
 
 
 def run_study(study: Study, run: Run, report: Callable[[str], object] = lambda key: None) -> Finding:
-    """Measure what is not measured yet, and write the tables and the picture of a study."""
+    """Measure the unfinished cells, and write the tables and the figure of a study."""
     rows: dict[str, list[Row]] = {table: [] for table in study.tables}
     for cell in study.cells(run.size):
         name = f"{study.name}/{cell.key}"

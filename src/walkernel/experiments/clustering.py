@@ -35,7 +35,7 @@ C, N_CLUSTERS, N_WALKS, P_HALT = 0.2, 3, 80, 0.1
 KERNEL = Diffusion(math.sqrt(2 * C), matrix="adjacency")  # exp(0.2 A), a constant factor apart
 ROOT = Diffusion(math.sqrt(C), matrix="adjacency")
 REPEATS = {"quick": (100, 10, 8), "full": (200, 50, 20)}
-"""Repeats on graphs of up to 200, up to 2000 and more nodes."""
+"""Repeats on graphs with at most 200, at most 2000 and more nodes."""
 
 
 def cells(size: str) -> list[Cell]:
@@ -44,7 +44,7 @@ def cells(size: str) -> list[Cell]:
 
 
 def measure(cell: Cell, run: Run) -> list[Row]:
-    """Return E_c on one graph, and what it is to be measured by."""
+    """Return E_c on one graph, and the reference values to compare it with."""
     name = cell.given["graph"]
     graph = load(name).graph
     features = polynomial_operator(graph, ROOT).to_dense()  # of the exact kernel: K = K^½ K^½
@@ -114,7 +114,7 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
 
 
 def judge(rows: dict[str, list[Row]]) -> Verdict:
-    """Tell whether E_c is small, and what it would be without common first labels."""
+    """Judge whether E_c is small, and what it would be without common first labels."""
     found = rows["clustering"]
     holds = all(row["ours"] < LIMITS.get(row["graph"], row["published"]) for row in found)
     above = [row["graph"] for row in found if row["ours"] > row["published"]]

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from walkernel.experiments._errors import draw_walks, squared_error
-from walkernel.experiments._graphs import EIGHT, absent, load, present
+from walkernel.experiments._graphs import PAPER_GRAPHS, absent, load, present
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.kernels import Diffusion, InverseCosine, Kernel, PStepRandomWalk, RegularizedLaplacian
 from walkernel.operators import exact_kernel
 
 WALKS = (1, 2, 4, 8, 16, 32, 64, 128)
-FEWEST = 4
-"""Walks from which on the slope is fitted: with fewer, terms in 1/m² add to the squared error."""
+MIN_FITTED_WALKS = 4
+"""Smallest number of walks in the fit of the slope: with fewer, terms in 1/m² add to the squared error."""
 P_HALT, SIGMA, ALPHA, C_COSINE = 0.1, 0.25, 20.0, 0.0625
 GOAL, TOLERANCE = -0.5, 0.03
 LARGE = ("eurosis",)
@@ -46,7 +46,7 @@ KERNELS = {
 
 def cells(size: str) -> list[Cell]:
     """Return a cell for each graph that is here."""
-    return [Cell("fixed-kernels", graph, {"graph": graph}) for graph in present(EIGHT)]
+    return [Cell("fixed-kernels", graph, {"graph": graph}) for graph in present(PAPER_GRAPHS)]
 
 
 def measure(cell: Cell, run: Run) -> list[Row]:
@@ -55,7 +55,7 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     graph = load(name).graph
     exact = [exact_kernel(graph, fixed.kernel) for fixed in KERNELS.values()]
     n_repeats = 3 if name in LARGE and not run.full else 10
-    seeds = run.seeds(31, EIGHT.index(name)).integers(2**31, size=(len(WALKS), n_repeats)).tolist()
+    seeds = run.seeds(31, PAPER_GRAPHS.index(name)).integers(2**31, size=(len(WALKS), n_repeats)).tolist()
     squares = np.empty((len(KERNELS), len(WALKS), n_repeats))
     for i, n_walks in enumerate(WALKS):
         for repeat, seed in enumerate(seeds[i]):
@@ -88,7 +88,7 @@ class Curve(NamedTuple):
     @property
     def slope(self) -> float:
         """Exponent of the error in the number of walks."""
-        many = self.n_walks >= FEWEST
+        many = self.n_walks >= MIN_FITTED_WALKS
         return float(np.polyfit(np.log(self.n_walks[many]), np.log(self.errors[many]), 1)[0])
 
 
@@ -127,19 +127,19 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
 
 
 def judge(rows: dict[str, list[Row]]) -> Verdict:
-    """Tell whether every error falls with the root of the number of walks."""
+    """Judge whether every error falls with the root of the number of walks."""
     found = list(curves(rows["fixed-kernels"]))
     steepest, flattest = (pick(found, key=lambda curve: curve.slope) for pick in (min, max))
     worst = max(found, key=lambda curve: curve.errors[-1])
     holds = all(abs(curve.slope - GOAL) <= TOLERANCE for curve in found)
     return Verdict(
         holds,
-        f"From {FEWEST} to {WALKS[-1]} walks the error of {len(KERNELS)} kernels on "
+        f"From {MIN_FITTED_WALKS} to {WALKS[-1]} walks the error of {len(KERNELS)} kernels on "
         f"{len(found) // len(KERNELS)} graphs has slopes from {steepest.slope:.3f} ({steepest.kernel}, "
         f"{steepest.graph}) to {flattest.slope:.3f} ({flattest.kernel}, {flattest.graph}), "
         f"{'all' if holds else 'not all'} within {GOAL} ± {TOLERANCE}, as unbiased estimates must have. With "
         f"{WALKS[-1]} walks it is {worst.errors[-1]:.4f} at most ({worst.kernel}, {worst.graph}): very "
-        f"small, as the paper says, whose figure has no numbers to compare with.{absent(EIGHT)}",
+        f"small, as the paper says, whose figure has no numbers to compare with.{absent(PAPER_GRAPHS)}",
     )
 
 

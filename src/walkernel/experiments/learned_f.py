@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.datasets import erdos_renyi
-from walkernel.experiments._graphs import EIGHT, absent, load, present
+from walkernel.experiments._graphs import PAPER_GRAPHS, absent, load, present
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named
 from walkernel.graph import Graph
 from walkernel.kernels import RegularizedLaplacian
@@ -44,7 +44,7 @@ def cells(size: str) -> list[Cell]:
     by_graph = [
         Cell("learned-f", f"{ensembles}-{name}", {"graph": name, "ensembles": ensembles})
         for ensembles in ("shared", "independent")
-        for name in present(EIGHT)
+        for name in present(PAPER_GRAPHS)
     ]
     by_walks = [Cell("learned-f-walks", f"walks-{n}", {"n_walks": n}) for n in NUMBERS_OF_WALKS]
     return by_graph + by_walks
@@ -168,7 +168,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
         f"every graph, and the learned f is {'better on each' if better else 'not better on each'} (ratio "
         f"{min(ratios):.2f} to {max(ratios):.2f}, paired z at least {least:.0f}). With shared walks it is "
         f"{min(own_ratios):.2f} to {max(own_ratios):.2f}, the paper's {min(paper):.2f} to {max(paper):.2f}"
-        f"{': its gain is smaller on every graph' if larger else ''}.{absent(EIGHT)}",
+        f"{': its gain is smaller on every graph' if larger else ''}.{absent(PAPER_GRAPHS)}",
     )
 
 

@@ -176,7 +176,7 @@ def errors_of_repeat(mesh: Surface, methods: dict[str, Sides], key: list[int]) -
 
 
 def _lonely(graph: Graph, hidden: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which of some nodes have no other of them within three hops."""
+    """Return which of some nodes have no other of them within three hops."""
     A = graph.to_scipy()
     columns = scipy.sparse.csr_array(
         (np.ones(hidden.size), (hidden, np.arange(hidden.size))), shape=(graph.n_nodes, hidden.size)

@@ -118,7 +118,7 @@ def _growth(cell: Cell, run: Run) -> list[Row]:
 
 
 def _limit(solution: ODESolution) -> str:
-    """Tell whether a solution has a steady state."""
+    """Return whether a solution has a steady state."""
     try:
         solution.steady_state()
     except ValueError:
@@ -161,7 +161,7 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
 
 
 def judge(rows: dict[str, list[Row]]) -> Verdict:
-    """Tell how the error falls, and what the paper's sign does."""
+    """Judge how the error falls, and what the paper's sign does."""
     alone, growth = _alone(rows["ode"]), rows["ode-growth"]
     ratios, last = {}, []
     for graph in alone:

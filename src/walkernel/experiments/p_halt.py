@@ -31,8 +31,8 @@ KERNELS: dict[str, Kernel] = {
 FACTORS = (0.8, 2.0)
 """c of each kernel: σ²/(1 + σ²) and σ²/2."""
 P_HALTS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
-PAPERS = 0.1
-"""What the paper typically takes."""
+PAPER_P_HALT = 0.1
+"""The paper's usual value."""
 N_WALKS = 32
 REPEATS = {"quick": 40, "full": 400}
 
@@ -125,7 +125,7 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
 
 
 def judge(rows: dict[str, list[Row]]) -> Verdict:
-    """Tell whether smaller values are better, what they cost, and where the variance is infinite."""
+    """Judge whether smaller values are better, what they cost, and where the variance is infinite."""
     groups = _groups(rows["p-halt"])
     finite = [[row for row in group if row["variance"] == "finite"] for group in groups]
     falls = all(
@@ -134,7 +134,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
         for longer, shorter in pairwise(group)
     )
     best = [min(group, key=lambda row: row["error_times_steps"])["p_halt"] for group in finite]
-    papers = [next(row for row in group if row["p_halt"] == PAPERS) for group in groups]
+    papers = [next(row for row in group if row["p_halt"] == PAPER_P_HALT) for group in groups]
     gains = [row["ours"] / row["our_error"] for row in papers]
     infinite = [row for group in groups for row in group if row["variance"] == "infinite"]
     limit = min(largest_p_halt(kernel) for kernel in KERNELS.values())
@@ -142,9 +142,9 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
     return Verdict(
         falls,
         f"Where the variance is finite, the error {claim}; per step the best is {min(best):g} to "
-        f"{max(best):g}, by kernel and graph, and at the paper's {PAPERS} our default walks have at least "
-        f"{min(gains):.1f} times less squared error for as many steps. From p_halt = {limit:.2g} on, where "
-        f"c² / (1 − p_halt) ≥ 1, the variance of the regularised Laplacian with c = {FACTORS[0]} is "
+        f"{max(best):g}, by kernel and graph, and at the paper's {PAPER_P_HALT} our default walks have at "
+        f"least {min(gains):.1f} times less squared error for as many steps. From p_halt = {limit:.2g} on, "
+        f"where c² / (1 − p_halt) ≥ 1, the variance of the regularised Laplacian with c = {FACTORS[0]} is "
         f"infinite, and the means there (up to {max(row['ours'] for row in infinite):.2g}) are no estimates.",
     )
 

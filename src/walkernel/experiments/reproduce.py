@@ -36,8 +36,8 @@ def reproduce(
 ) -> list[Finding]:
     """Run studies, write their tables and pictures and a report of all of them.
 
-    A run that is stopped, however hard, and started again with the same arguments goes on after the last
-    finished part, and ends with the same tables.
+    A run that was interrupted, in whatever way, resumes after the last finished part when it is started again
+    with the same arguments, and ends with the same tables.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def reproduce(
     out : Path
         Folder for NAME.csv, NAME.png, report.html and timings.json.
     size : {"quick", "full"}
-        "full" takes the paper's number of repeats.
+        "full" uses the paper's number of repeats.
     seed : int
-        Of all walks and draws.
+        Seed of all walks and draws.
     progress : callable, optional
         Called with (name of a part, parts done, parts in all).
     """
@@ -75,7 +75,7 @@ def reproduce(
 
 
 def _check_extras(names: Sequence[str]) -> None:
-    """Import what studies need before the first of them takes its time."""
+    """Import the packages that the studies need before the first one starts."""
     needed = ["matplotlib"] + ["torch"] * bool(NEED_TORCH & set(names))
     for package in needed:
         try:
@@ -88,7 +88,7 @@ def _check_extras(names: Sequence[str]) -> None:
 
 
 def _about(run: Run) -> str:
-    """Say how the numbers on the page were obtained."""
+    """Return how the numbers on the page were obtained."""
     repeats = "the paper's number of repeats" if run.full else "fewer repeats than the paper's (quick)"
     return (
         f"Reid, Choromanski, Berger, Weller, ICLR 2024. Every number of ours was measured in this run: seed "

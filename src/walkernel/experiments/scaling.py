@@ -31,7 +31,7 @@ REPEATS = {
     "full": {100: 50, 200: 50, 400: 20, 800: 10, 1600: 5, 3200: 2, 6400: 1, 12800: 1},
 }
 """Sizes of the graphs, and how many are drawn of each."""
-LARGEST_EXACT = 6400
+MAX_EXACT_NODES = 6400
 """Nodes of the largest graph whose kernel is computed exactly."""
 N_ROWS = 64
 PUBLISHED, SPEED_UP = 0.005, 7.8
@@ -46,10 +46,10 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     """Return the error at one number of nodes; seconds are no column of the table."""
     n = cell.given["n"]
     seeds = run.seeds(62, n).integers(2**31, size=REPEATS[run.size][n]).tolist()
-    estimate(erdos_renyi(20, P_EDGE).graph, 0)  # so that no compilation is timed
+    estimate(erdos_renyi(20, P_EDGE).graph, 0)  # compilation is not timed
     errors, seconds = zip(*(compare(n, seed) for seed in seeds), strict=True)
     took = run.kept(f"scaling-seconds/{n}", lambda: np.median(np.array(seconds), axis=0).tolist())
-    exact = n <= LARGEST_EXACT
+    exact = n <= MAX_EXACT_NODES
     return [
         {
             "graph": "Erdős–Rényi", "n": n, "p_edge": P_EDGE, "rows": "all" if exact else N_ROWS,
@@ -72,7 +72,7 @@ def compare(n: int, seed: int) -> tuple[float, tuple[float, float]]:
     graph = erdos_renyi(n, P_EDGE, seed=seed).graph
     (_, K), walking = timed(lambda: estimate(graph, seed))
     chosen = np.arange(n)
-    if n > LARGEST_EXACT:
+    if n > MAX_EXACT_NODES:
         chosen = np.sort(np.random.default_rng(seed).choice(n, size=N_ROWS, replace=False))
     exact, exactly = timed(lambda: _exact_rows(graph, chosen))
     return squared_error(K[chosen].toarray(), exact), (walking, exactly)

@@ -1,6 +1,6 @@
-"""Graphs from files: one door, by suffix; whatever is wrong is said with the file and the line.
+"""Graphs from files, by their suffix; errors name the file and the line.
 
-``load_graph`` returns the graph alone, ``read_file`` also what the file tells of its nodes (positions
+``load_graph`` returns the graph alone, ``read_file`` also the data of its nodes (positions
 and normals of a mesh, classes, targets). No format that can run code is read: archives are opened
 without pickle, and arrays of Python objects are refused. Readers of single formats are in the modules
 below; each returns ``Contents`` and raises ``ValueError`` through ``malformed``.

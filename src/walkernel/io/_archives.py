@@ -1,12 +1,12 @@
 """NumPy archives: graphs written by ``Graph.save``, data files in the edge format, SciPy matrices.
 
-The three are told apart by their keys:
+The three are distinguished by their keys:
 
     ``format``, ``indptr``, ``indices`` ...    ``Graph.save``
     ``edges``, ``n`` ...                       an edge list with classes, targets, coordinates of its nodes
     ``format``, ``shape``, ``data`` ...        ``scipy.sparse.save_npz``
 
-Nothing is unpickled, and what is read is checked as if it had come from a user.
+Nothing is unpickled, and the contents are checked like input of a user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every reader returns, how it complains, and how it opens its file."""
+"""The result of every reader, its errors, and the opening of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from walkernel.graph import Graph
 
 
 class Contents(NamedTuple):
-    """A graph and what its file tells of its nodes, by the names of ``Dataset``'s fields."""
+    """A graph and the data of its nodes, by the names of the fields of ``Dataset``."""
 
     graph: Graph
     data: dict[str, NDArray[Any]]
@@ -35,7 +35,7 @@ def malformed(
 
 
 def bare_suffix(path: Path) -> str:
-    """Return the suffix in small letters, without a final ``.gz``."""
+    """Return the suffix in lower case, without a final ``.gz``."""
     name = path.name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
@@ -68,7 +68,7 @@ def split_lines(
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, through gzip where its name ends in .gz; damage in the packing is said to be that."""
+    """Open a file, through gzip if its name ends in .gz; report damaged compressed data as such."""
     if path.suffix.lower() != ".gz":
         with path.open("rb") as file:
             yield file
@@ -85,7 +85,7 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
 
 
 def optional(package: str, extra: str, purpose: str) -> Any:
-    """Import an optional package, or say how to get it."""
+    """Import an optional package, or raise an error that says how to install it."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

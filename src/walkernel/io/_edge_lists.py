@@ -108,7 +108,7 @@ def read_edge_list(path: Path, directed: bool, relabel: bool) -> Contents:
 
 
 def find_layout(path: Path) -> Layout:
-    """Tell delimiter, columns, header and kind of nodes from the first two lines of data."""
+    """Return delimiter, columns, header and kind of nodes, from the first two lines of data."""
     first: list[tuple[int, str]] = []
     for entry in _data_lines(path):
         first.append(entry)
@@ -226,7 +226,7 @@ def _check_row(path: Path, number: int, fields: list[str], layout: Layout) -> No
 
 
 def _is_header(rows: list[list[str]]) -> bool:
-    """Tell whether the first of (up to) two rows holds names of columns."""
+    """Return whether the first of at most two rows holds names of columns."""
     first = rows[0]
     if len(first) >= 2 and all(name.lower() in HEADER_NAMES for name in first[:2]):
         return True

@@ -1,4 +1,4 @@
-"""The door: from a path to the reader of its suffix."""
+"""Choice of the reader by the suffix of a path."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def known_suffixes() -> list[str]:
 
 
 def is_readable(name: str) -> bool:
-    """Tell by its suffix whether a file is of a format that can be read."""
+    """Return whether the suffix of a file is that of a readable format."""
     return name.lower().endswith(tuple(known_suffixes()))
 
 
 @door
 def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
-    r"""Read a graph from a file, or open a folder; a file's suffix, in any case, tells its format.
+    r"""Read a graph from a file, or open a folder; the suffix of a file, in any case, determines its format.
 
     =====================================  =========================================================
     a folder                               ``Graph.save``: mapped into memory, not read
@@ -91,7 +91,7 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
 def read_file(
     path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False
 ) -> Contents:
-    """Read a graph and what the file tells of its nodes; the arguments are those of ``load_graph``."""
+    """Read a graph and the data of its nodes; the arguments are those of ``load_graph``."""
     owner = "load_graph"
     flag(owner, "relabel", relabel)
     if directed is not None:
@@ -103,7 +103,7 @@ def read_file(
         refuse(owner, "path", rule + " ".join(known_suffixes()), str(file))
     suffix = "" if stored else bare_suffix(existing_file(file))
     if not (stored or file.is_file()):
-        remedy = "Readers go through a file more than once: copy it to one first."
+        remedy = "Files are read more than once: copy it to a regular file first."
         refuse(owner, "path", "a regular file or a folder", Described(f"{file}, a pipe or a device"), remedy)
     if suffix in EDGE_LISTS:
         return read_edge_list(file, bool(directed), relabel)
@@ -117,7 +117,7 @@ def read_file(
 
 
 def _is_folder(path: Path) -> bool:
-    """Tell whether a path is that of a graph store; a name without a suffix is that of a folder."""
+    """Return whether a path belongs to a graph store; a name without a suffix is that of a folder."""
     if (path / MANIFEST).exists() or not (path.suffix or path.is_file()):
         return True
     return path.is_dir() and not is_readable(path.name)

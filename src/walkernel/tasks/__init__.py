@@ -1,7 +1,7 @@
-"""What people do with kernels: scikit-learn features, clustering, smoothing, regression, graph ODEs.
+"""Applications of kernels: scikit-learn features, clustering, smoothing, regression, graph ODEs.
 
 Everything here is built on public names of the core, costs what the operator costs, and never forms an N×N
-matrix. Nodes are X, the graph is a constructor argument, ``fit`` and ``predict`` are scikit-learn's.
+matrix. Nodes are X, the graph is a constructor argument, and ``fit`` and ``predict`` follow scikit-learn.
 """
 
 from walkernel.tasks._features import NodeFeatures

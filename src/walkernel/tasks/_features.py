@@ -26,9 +26,8 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     """Turn nodes into sparse features Φ with E[ΦΦᵀ] = K off the diagonal: a kernel for any linear model.
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
-    column of shape (n, 1). Only the nodes asked for are walked from. The walks depend on the graph, the
-    sampler and ``random_state``, and are kept for a while: a grid over kernels and lengthscales re-weights
-    one sample.
+    column of shape (n, 1). Walks start only from the requested nodes. They depend on the graph, the sampler
+    and ``random_state``, and are cached: a grid over kernels and lengthscales re-weights the same walks.
 
     On a directed graph ΦΦᵀ estimates Ψ(M)Ψ(M)ᵀ with Ψ² = K, which is K itself for symmetric M only.
 
@@ -44,7 +43,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         How walks are drawn; chosen for the kernel if not given. ``choose_sampler(graph, *kernels)`` gives one
         that serves all kernels of a grid.
     n_components : int, optional
-        Reduce the n_nodes columns to so many.
+        Number of columns after a reduction; all n_nodes columns if not given.
     reduction : {"johnson-lindenstrauss", "anchors"}
         A dense Gaussian projection, or the columns of some nodes chosen at random.
     sparse_output : bool
@@ -93,7 +92,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
 
     @door
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
-        """Check nodes and parameters and settle sampler and seed; nothing is walked yet.
+        """Check nodes and parameters, and choose sampler and seed; no walks are sampled yet.
 
         Parameters
         ----------
@@ -118,7 +117,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: Any, y: Any = None, **fit_params: Any
     ) -> scipy.sparse.csr_array | NDArray[np.float64]:
-        """Do both, ``fit`` and ``transform``."""
+        """Call ``fit``, then ``transform``."""
         return super().fit_transform(X, y, **fit_params)
 
     @door

@@ -24,7 +24,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 
 ROUNDING = 1e-7
-"""Share of a source in null vectors that is taken for rounding."""
+"""Relative share of a source in null vectors up to which it counts as rounding."""
 GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian")
 
 
@@ -109,7 +109,7 @@ def generator(graph: Graph, name: str) -> Generator:
 
 
 def warn_of_growth(G: Generator) -> None:
-    """Say that solutions grow, and with them the error of every estimate."""
+    """Warn that solutions grow, and with them the error of every estimate."""
     if G.growth > 0:
         warn(
             f"solve_ode: with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
@@ -130,16 +130,16 @@ def steady_state(
         raise ValueError(f"No steady state: with matrix={G.name!r} solutions grow without bound.")
     if G.graph.directed:
         raise ValueError("No steady state is computed for directed graphs.")
-    unit = unit_of(source, initial)
+    unit = power_of_two_unit(source, initial)
     source, initial = source / unit, initial / unit
     null = null_space(G)
     fed = null.T @ source
     rising = np.abs(fed) > ROUNDING * np.linalg.norm(source)
     if rising.any():
         raise ValueError(
-            f"No steady state: the source feeds {rising.sum()} of {null.shape[1]} connected parts on "
-            f"balance, and the level there rises for ever (by up to {unit * np.abs(fed).max():.3g} per unit "
-            "of time along the null vector of a part)."
+            f"No steady state: the source has a net flow into {rising.sum()} of {null.shape[1]} connected "
+            f"components, where x grows without bound (by up to {unit * np.abs(fed).max():.3g} per unit "
+            "of time along the null vector of a component)."
         )
     source = source - null @ fed
     matrix = -G.to_scipy()
@@ -151,7 +151,7 @@ def steady_state(
     return np.asarray(unit * (rest + null @ (null.T @ (initial - rest))))
 
 
-def unit_of(*states: NDArray[np.float64]) -> float:
+def power_of_two_unit(*states: NDArray[np.float64]) -> float:
     """Return the largest power of two that is not larger than the largest value; 1 if all are zero."""
     largest = max(float(np.abs(state).max()) for state in states)
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0

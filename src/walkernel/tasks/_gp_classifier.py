@@ -27,63 +27,63 @@ from walkernel._checks import Described, flag, one_kind, real_number, refuse, sh
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Prior, factorized, make_system
-from walkernel.tasks._learning import Learned, learn_hyperparameters, some_positions
-from walkernel.tasks._likelihood import SMALLEST, Hyperparameters
-from walkernel.tasks._nodes import KernelParameters, node_ids, same_length, tags_of_nodes
+from walkernel.tasks._learning import Learned, learn_hyperparameters, sample_positions
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
+from walkernel.tasks._nodes import KernelParameters, check_same_length, node_ids, node_tags
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
+    check_search,
     check_solver,
     fitted_kernel,
     free_modulation,
     prior_at,
     prior_blocks,
-    start_of_search,
     walks_for,
 )
+from walkernel.tasks._solvers import Prior, cholesky_solver, make_solver
 from walkernel.walks import Sampler
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
-"""Range of the logarithm of the factor that makes probabilities calibrated."""
+"""Range of the logarithm of the factor that calibrates the probabilities."""
 LOG2_DRAWS = 8
-"""Points of a Sobol sequence, as a power of two, by which probabilities are averaged."""
+"""Binary logarithm of the number of Sobol points over which probabilities are averaged."""
 
 
 class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
-    Each class has a Gaussian process a²ΦΦᵀ and a constant with a flat prior; the softmax of all is the
-    distribution of the label. Lengthscale and amplitude maximise the marginal likelihood of regressions on
-    the labels, and one factor of all processes makes each label most probable given the others, so that
-    probabilities are calibrated.
+    Each class has a Gaussian process with covariance a²ΦΦᵀ and a constant with a flat prior; the softmax of
+    the processes is the distribution of the label. Lengthscale and amplitude maximise the marginal likelihood
+    of regressions on the labels. A common factor of all processes maximises the leave-one-out probability of
+    the labels, which calibrates the predicted probabilities.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned.
+        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale", "amplitude" and "modulation" (every value of f, in place of the
-        others); None is the first two, as far as the kernel has them.
+        Hyper-parameters to learn, among "lengthscale", "amplitude" and "modulation" (every value of f,
+        instead of the others). None means the first two, without the lengthscale for a kernel that has none.
     amplitude : float
         a, where it is not learned.
     normalize : bool
-        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
-        is K_ij / √(K_ii K_jj). That of a free f is |f|².
+        Scale the rows of Φ to norm 1, so that g has the same prior variance a² at every node: the kernel is
+        K_ij / √(K_ii K_jj). With a free f the prior variance is |f|².
     concentration : float
-        ε: how often each class was seen at every node before any label was.
+        ε, the pseudo-count of each class at every node before any label is seen.
     solver : {"auto", "cholesky", "cg"}
-        How systems are solved; by cost if "auto".
+        How linear systems are solved; "auto" chooses the cheaper way.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
 
@@ -98,11 +98,11 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     amplitude_ : float
         a.
     sharpness_ : float
-        The factor of all processes that makes probabilities calibrated.
+        The common factor of all processes that calibrates the probabilities.
     log_marginal_likelihood_value_ : float
-        Sum over the classes, of the nodes learned from; NaN if nothing is learned.
+        Sum over the classes, on the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
-        Number of these nodes, and how often the likelihood was computed.
+        Number of these nodes, and number of evaluations of the likelihood.
     sampler_ : Sampler
         The sampler that is used.
 
@@ -156,14 +156,14 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         y : array of labels, (n,)
         """
         owner = type(self).__name__
-        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
+        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
         spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
-        concentration = real_number(owner, "concentration", self.concentration, minimum=SMALLEST)
-        classes, ids, counts = self._counted(owner, X, y)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
+        concentration = real_number(owner, "concentration", self.concentration, minimum=MIN_SCALE)
+        classes, ids, counts = self._count_labels(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
         flag(owner, "normalize", self.normalize)
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
@@ -174,9 +174,9 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         hyper, spec = learned.hyper, learned.spec
         prior = prior_at(spec, hyper, ids)
-        system = partial(make_system, **options, n_systems=classes.size)
+        system = partial(make_solver, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
-        self.sharpness_ = fitted_sharpness(posteriors, counts, spec.seed)
+        self.sharpness_ = fit_sharpness(posteriors, counts, spec.seed)
         self.classes_, self._posteriors, self._spec = classes, posteriors, spec
         self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
         self.amplitude_, self._hyper = hyper.amplitude, hyper
@@ -185,13 +185,15 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         self.sampler_, self.n_features_in_ = spec.sampler, 1
         return self
 
-    def _counted(self, owner: str, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
+    def _count_labels(
+        self, owner: str, X: Any, y: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
         """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
         labels = label_array(owner, y)
-        same_length(owner, labels, ids.size)
+        check_same_length(owner, labels, ids.size)
         classes, codes = class_codes(owner, labels)
         distinct, place = np.unique(ids, return_inverse=True)
         counts = np.zeros((distinct.size, classes.size))
@@ -222,7 +224,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         return sharpened_softmax(*self.latent(X), self.sharpness_)
 
     def __sklearn_tags__(self) -> Any:
-        return tags_of_nodes(super().__sklearn_tags__())
+        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:
@@ -232,7 +234,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
 
 
 def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array, (n,); those of several kinds in a list stay what they are."""
+    """Return labels as an array, (n,); a list of mixed types becomes an array of objects."""
     values = getattr(y, "to_numpy", lambda: y)()
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:
@@ -245,7 +247,7 @@ def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
 
 
 def is_label(value: Any) -> bool:
-    """Tell whether a value is neither missing nor infinite."""
+    """Return whether a value is neither missing nor infinite."""
     try:
         return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
     except TypeError:  # pandas.NA has no truth value
@@ -253,7 +255,7 @@ def is_label(value: Any) -> bool:
 
 
 def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes, sorted, and which of them each label is; refuse what are no labels."""
+    """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
     missing = np.array([not is_label(value) for value in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
@@ -273,22 +275,23 @@ def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray
     return classes, codes
 
 
-def fitted_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
+def fit_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
-    Of many nodes those decide that the hyper-parameters were learned from. Few labels say little about it:
-    its logarithm has a standard normal prior, and it is 1 where a class was seen at one node only.
+    At most 2000 nodes are used, the same as for learning the hyper-parameters. The logarithm of the factor
+    has a standard normal prior, which regularises it for few labels, and the factor is 1 where a class was
+    seen at one node only.
     """
-    positions = some_positions(len(counts), seed)
+    positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
         return 1.0
     if positions.size < len(counts):
         prior = posteriors[0].prior
         prior = Prior(prior.features[positions], prior.amplitude)
-        some = [posterior.observed.of_nodes(positions) for posterior in posteriors]
-        posteriors = [Posterior(one, prior, 0.0, factorized) for one in some]
-    left_out = [posterior.left_out() for posterior in posteriors]
-    mean, variance = (np.column_stack(part) for part in zip(*left_out, strict=True))
+        some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
+        posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
+    leave_one_out = [posterior.leave_one_out() for posterior in posteriors]
+    mean, variance = (np.column_stack(part) for part in zip(*leave_one_out, strict=True))
 
     def loss(log_factor: float) -> float:
         probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))

@@ -1,7 +1,7 @@
-"""Gaussian process regression with the kernel of an operator, for which products are all it takes.
+"""Gaussian process regression with the kernel of an operator, using nothing but its products.
 
 The operator may be exact (``polynomial_operator``), or estimated with shared walks, in memory, in files or
-on a cluster: systems are solved by conjugate gradients on K @ V, and no features are gathered.
+on a cluster: linear systems are solved by conjugate gradients on K @ V, and no features are gathered.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from walkernel._checks import instance, real_array, real_number, refuse, whole_number
 from walkernel._door import door
 from walkernel.operators import KernelOperator
-from walkernel.tasks._covariances import MOST_AT_ONCE, Iterated, Multiplier, Prior
-from walkernel.tasks._nodes import same_length
+from walkernel.tasks._nodes import check_same_length
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior
+from walkernel.tasks._solvers import MAX_BLOCK_ENTRIES, CGSolver, CovarianceProducts, Prior
 
 
 class GPPrediction(NamedTuple):
-    """Mean and standard deviation of the posterior at some nodes, and the iterations that they took."""
+    """Mean and standard deviation of the posterior at some nodes, and the number of iterations."""
 
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
@@ -44,14 +44,14 @@ def gp_posterior(
 ) -> GPPrediction:
     """Return the posterior of y = β + g(node) + noise, g ~ N(0, a²K), with a flat prior on β.
 
-    Hyper-parameters are given; ``NodeGPRegressor`` learns them.
+    The hyper-parameters are given; ``NodeGPRegressor`` learns them.
 
     Parameters
     ----------
     K : KernelOperator
-        The kernel on all nodes concerned: of ``polynomial_operator``, or of ``estimate_kernel`` with
-        ``ensembles="shared"``, here or in ``walkernel.distributed``. Other estimates are not positive
-        semidefinite.
+        The kernel on all nodes concerned, from ``polynomial_operator``, or from ``estimate_kernel`` with
+        ``ensembles="shared"``, of ``walkernel`` or ``walkernel.distributed``. Other estimates are not
+        positive semidefinite.
     X : nodes, (n,)
         Observed nodes, which may repeat.
     y : array of float, (n,)
@@ -60,8 +60,8 @@ def gp_posterior(
     noise, amplitude : float
         Standard deviation of the noise, and a.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
 
     Returns
     -------
@@ -88,18 +88,18 @@ def gp_posterior(
     max_iter = whole_number(owner, "max_iter", max_iter, 1)
     observed_at, asked = K.positions("X", X), K.positions("nodes", nodes)
     targets = real_array(owner, "y", y, ndim=1)
-    same_length(owner, targets, observed_at.size)
+    check_same_length(owner, targets, observed_at.size)
     observed = Observations.at(observed_at, targets, np.ones((targets.size, 1)), np.zeros(targets.size))
     unit = math.ldexp(1.0, math.frexp(noise)[1])
     observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
     prior = OperatorPrior(K, observed.ids, amplitude)
-    system = partial(Iterated, owner=owner, tol=tol, max_iter=max_iter)
-    posterior = Posterior(observed, cast(Prior, prior), noise, system)  # for its solutions alone
-    mean = prior.spread_product(posterior.dual[:, None])[asked, 0] + posterior.beta[0]
+    system = partial(CGSolver, owner=owner, tol=tol, max_iter=max_iter)
+    posterior = Posterior(observed, cast(Prior, prior), noise, system)  # it is only asked for solutions
+    mean = prior.all_products(posterior.dual[:, None])[asked, 0] + posterior.beta[0]
     variances = prior.variances_at(asked)
-    for part, shared in prior.shared_with(asked):
-        loose, solved = posterior.slack(shared, np.ones((shared.shape[1], 1)))
-        variances[part] += (loose * solved.T).sum(axis=1) - posterior.system.explained_diagonal(shared)
+    for part, shared in prior.cross_blocks(asked):
+        rho, solved = posterior.mean_uncertainty(shared, np.ones((shared.shape[1], 1)))
+        variances[part] += (rho * solved.T).sum(axis=1) - posterior.system.explained_diagonal(shared)
     std = unit * np.sqrt(np.maximum(variances, 0.0))
     return GPPrediction(unit * mean, std, posterior.system.n_iter)
 
@@ -118,12 +118,12 @@ class OperatorPrior:
     def __init__(self, K: KernelOperator, positions: NDArray[np.int64], amplitude: float) -> None:
         self._K, self._positions, self._scale = K, positions, amplitude**2
 
-    def multiplier(self) -> Multiplier:
-        """Return products with the covariance of the positions, and its diagonal."""
+    def products(self) -> CovarianceProducts:
+        """Return the products with the covariance at the positions, and its diagonal."""
         own, K = self._positions, self._K
-        return Multiplier(lambda V: self.spread_product(V)[own], self.variances_at(own), K.shape[0])
+        return CovarianceProducts(lambda V: self.all_products(V)[own], self.variances_at(own), K.shape[0])
 
-    def spread_product(self, V: Array) -> Array:
+    def all_products(self, V: Array) -> Array:
         """Return a² K[:, positions] V, (all positions, c)."""
         spread = np.zeros((self._K.shape[1], V.shape[1]))
         spread[self._positions] = V
@@ -134,9 +134,9 @@ class OperatorPrior:
         names = self._K.nodes[positions]
         return self._scale * self._K.entries(names, names)
 
-    def shared_with(self, positions: NDArray[np.int64]) -> Any:
-        """Give the covariances with other positions, (n, k), in blocks of columns."""
-        size = max(1, MOST_AT_ONCE // self._K.shape[1])
+    def cross_blocks(self, positions: NDArray[np.int64]) -> Any:
+        """Yield the covariances with other positions, (n, k), in blocks of columns."""
+        size = max(1, MAX_BLOCK_ENTRIES // self._K.shape[1])
         for first in range(0, positions.size, size):
             part = slice(first, min(first + size, positions.size))
             rows = self._K.rows(self._K.nodes[positions[part]])

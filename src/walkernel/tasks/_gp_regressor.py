@@ -25,73 +25,73 @@ from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
-from walkernel.tasks._covariances import MOST_FACTORIZED, make_system
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
-from walkernel.tasks._likelihood import SMALLEST, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, tags_of_nodes
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood
+from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, node_tags
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import (
     LEARNED,
+    check_search,
     check_solver,
     fitted_kernel,
     free_modulation,
     mean_columns,
     prior_at,
     prior_blocks,
-    start_of_search,
     walks_for,
 )
+from walkernel.tasks._solvers import MAX_CHOLESKY_NODES, make_solver
 from walkernel.walks import Sampler, WalkSpec
 
 
 class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
-    Φ are the features of one walk set, so that the prior is positive semidefinite. What its diagonal has too
-    much is not subtracted, since intervals would then be too narrow: the noise is fitted beside it. Mean,
-    variance and likelihood are exact for these features. β has a flat prior, and its uncertainty is part of
-    the variance.
+    Φ are the features of a single set of walks, so the prior is positive semidefinite. The upward bias of its
+    diagonal is not subtracted, because intervals would then be too narrow; the noise is fitted in its
+    presence. Mean, variance and likelihood are exact for these features. β has a flat prior, and its
+    uncertainty is part of the variance.
 
-    Lengthscale, amplitude and noise maximise the marginal likelihood. Lengthscales are compared from narrow
-    to wide at 250 observed nodes at most, with walks that suit each range of them, and the best is refined
-    on the walks of its range. At most 2000 observed nodes, chosen at random, are used for that.
+    Lengthscale, amplitude and noise maximise the marginal likelihood. Lengthscales are first compared, from
+    narrow to wide, on at most 250 observed nodes, with walks chosen for each range of lengthscales. The best
+    one is then refined with the walks of its range on at most 2000 observed nodes, chosen at random.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
     kernel : Kernel
-        The kernel, positive semidefinite. Its lengthscale matters only where it is not learned: the search
+        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned: the search
         covers the same lengthscales from any start, up to the widest that walks on the graph can serve.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given.
     learn : tuple of str, optional
-        What is learned, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every value of
-        f, in place of lengthscale and amplitude); None is the first three, as far as the kernel has them, and
-        () nothing.
+        Hyper-parameters to learn, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every
+        value of f, instead of lengthscale and amplitude). None means the first three, without the lengthscale
+        for a kernel that has none; () learns nothing.
     amplitude, noise : float
         a, and the standard deviation of the noise, where they are not learned.
     nugget : float
-        ν, where it is not learned: what every node has of its own, in common to all observations of it. Where
-        none is observed twice it is not to be told from noise.
+        ν, where it is not learned: the standard deviation of an independent effect of each node, shared by
+        all observations of the node. It cannot be distinguished from noise if no node is observed twice.
     twins : bool
-        Take nodes that have the same neighbours, and edges of the same weights, for one node: what is
-        observed at one of them is a repeated observation of all. To be used with a nugget.
+        Treat nodes with the same neighbours and edge weights as one node: an observation of one of them is a
+        repeated observation of all. To be used with a nugget.
     normalize : bool
-        Scale the rows of Φ to length one, so that g has the same prior variance a² at every node: the kernel
-        is K_ij / √(K_ii K_jj). That of a free f is |f|².
+        Scale the rows of Φ to norm 1, so that g has the same prior variance a² at every node: the kernel is
+        K_ij / √(K_ii K_jj). With a free f the prior variance is |f|².
     mean : {"constant", "zero"}
-        Whether β has a constant.
+        Whether the mean function contains a constant.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
         Known quantities at all nodes, in the order of their ids, in which the mean is linear.
     solver : {"auto", "cholesky", "cg"}
-        How systems are solved; by cost if "auto".
+        How linear systems are solved; "auto" chooses the cheaper way.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        RuntimeError is raised.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
+        RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
 
@@ -108,9 +108,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     log_marginal_likelihood_value_ : float
         log p(y) of the nodes learned from; NaN if nothing is learned.
     n_learned_from_ : int
-        Their number.
+        The number of these nodes.
     n_evaluations_ : int
-        How often likelihood and gradient were computed, starts apart.
+        Number of evaluations of the likelihood and its gradient, without those that compare starts.
     sampler_ : Sampler
         The sampler that is used.
 
@@ -179,10 +179,10 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             Nodes may repeat, with different values.
         y : array of float, (n,)
         noise_std : array of float, (n,), optional
-            Known standard deviations of single observations; the fitted noise comes on top.
+            Known standard deviations of single observations, in addition to the fitted noise.
         """
         owner = type(self).__name__
-        kernel, learn = start_of_search(owner, self.graph, self.kernel, self.learn, LEARNED)
+        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, LEARNED)
         spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
@@ -190,14 +190,14 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         start = self._start(owner, kernel, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
         flag(owner, "twins", self.twins)
-        walked = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
-        nodes = KnownNodes(self.graph, columns, walked)
+        representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
+        nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(owner, X, y, noise_std)
         if learn:
             learned = learn_hyperparameters(owner, self.graph, spec_for, [observed], start, learn)
         else:
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
-        system = partial(make_system, **options)
+        system = partial(make_solver, **options)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
         prior = prior_at(learned.spec, hyper, observed.ids)
@@ -209,7 +209,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return self
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
-        """Replace the observations and keep the rest: hyper-parameters and walks are as they were learned.
+        """Replace the observations, and keep the learned hyper-parameters and the walks.
 
         Parameters
         ----------
@@ -233,8 +233,8 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
 
     def _start(self, owner: str, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters that a search begins with."""
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=SMALLEST)
-        noise = real_number(owner, "noise", self.noise, minimum=SMALLEST)
+        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
+        noise = real_number(owner, "noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number(owner, "nugget", self.nugget, minimum=0)
         flag(owner, "normalize", self.normalize)
         nugget = max(nugget, noise * ("nugget" in learn))
@@ -242,7 +242,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return free_modulation(owner, start) if "modulation" in learn else start
 
     def _set(self, learned: Learned) -> None:
-        """Set the fitted attributes that do not depend on the observations any more."""
+        """Set the fitted attributes that do not depend on the observations."""
         hyper, spec = learned.hyper, learned.spec
         self._spec = spec
         self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
@@ -258,7 +258,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return self._posterior.system.n_iter
 
     def __sklearn_tags__(self) -> Any:
-        return tags_of_nodes(super().__sklearn_tags__())
+        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(
@@ -272,9 +272,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return_std, return_cov : bool
             Also return standard deviations, or the covariance matrix; not both.
         include_noise : bool
-            Of a new observation y in place of g + h·β: the noise is part of the variance. What walks add to
-            the diagonal acts like noise and is part of it either way, so that intervals of y are calibrated
-            and those of g rather wide.
+            Return the uncertainty of a new observation y instead of g + h·β: the noise is added to the
+            variance. The bias that walks add to the diagonal acts like noise and is included either way, so
+            intervals of y are calibrated and those of g are rather wide.
 
         Returns
         -------
@@ -297,17 +297,17 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         flag(owner, "return_cov", return_cov)
         flag(owner, "include_noise", include_noise)
         if return_std and return_cov:
-            refuse(owner, "return_std", "False where return_cov is True: one of them", return_std)
+            refuse(owner, "return_std", "False where return_cov is True", return_std)
         ids = node_ids(owner, self._spec.graph, X)
-        walked, columns = self._nodes.walked[ids], self._nodes.columns[ids]
+        representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows = prior_at(self._spec, self._hyper, walked).features
+            rows = prior_at(self._spec, self._hyper, representative).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return unit * self._posterior.mean(rows, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._spec, self._hyper, walked):
+        for part, rows in prior_blocks(self._spec, self._hyper, representative):
             mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
@@ -328,13 +328,13 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1), optional
-            All nodes of the graph, in the order of their ids, if not given.
+            The default is all nodes of the graph, in the order of their ids.
         n_samples : int
         random_state : int, RandomState or None
             Seed of the draws; None is 0. The same seed gives the same functions for any X, but not the same
             noise.
         include_noise : bool
-            Draw observations in place of g + h·β.
+            Draw observations y instead of g + h·β.
         progress : callable, optional
             Called with (nodes done, nodes in all) after each block of nodes.
 
@@ -361,7 +361,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
         threads = thread_count(owner, None)
-        for part, rows in prior_blocks(self._spec, self._hyper, self._nodes.walked[ids]):
+        for part, rows in prior_blocks(self._spec, self._hyper, self._nodes.representative[ids]):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -376,7 +376,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         theta : array of float, optional
-            Logarithms of what ``learn`` names, in its order; f itself for "modulation".
+            Logarithms of the hyper-parameters that ``learn`` names, in its order; f itself for "modulation".
         """
         check_is_fitted(self, "_posterior")
         owner, parameters = type(self).__name__, self._parameters
@@ -384,9 +384,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         if theta is not None:
             hyper = parameters.checked(owner, theta)
         observed = self._posterior.observed
-        if observed.ids.size > MOST_FACTORIZED:
+        if observed.ids.size > MAX_CHOLESKY_NODES:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
-            rule = f"at most {MOST_FACTORIZED}"
+            rule = f"at most {MAX_CHOLESKY_NODES}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
         covariance = prior_at(self._spec, hyper, observed.ids).covariance

@@ -21,15 +21,15 @@ from walkernel.tasks._lloyd import Gram, Points, first_labels, lloyd
 from walkernel.tasks._nodes import check_random_seed, sample_weights
 
 SCOUT_ITERATIONS = 8
-"""Iterations after which the best of several starts is picked, to be the only one that goes on."""
+"""Iterations after which only the best of several starts is continued."""
 
 
 class KernelKMeans(ClusterMixin, BaseEstimator):
     """Weighted kernel k-means on a ``KernelOperator`` or on features.
 
-    The objective never rises. Where K̂ is not positive semidefinite (estimates other than ``shared`` ones may
-    have slightly negative eigenvalues) a step that would raise it ends the run before it. An operator that is
-    not symmetric is replaced by (K + Kᵀ) / 2.
+    The objective never rises: where K̂ is not positive semidefinite (estimates other than ``shared`` ones may
+    have slightly negative eigenvalues), the run stops before an iteration that would raise it. An operator
+    that is not symmetric is replaced by (K + Kᵀ) / 2.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     init : "k-means++" or array of int, (n,)
         k-means++ in feature space, or the labels to start from, 0 … n_clusters − 1, each used.
     n_init : int
-        Starts from different k-means++ seeds; the one that is best after 8 iterations goes on to the end.
+        Number of k-means++ starts; the one that is best after 8 iterations is continued to convergence.
     max_iter : int
-        Iterations of one run at most.
+        Maximum number of iterations of a run.
     random_state : int, RandomState or None
         Seed of k-means++; None is 0.
 
@@ -87,7 +87,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : KernelOperator, (n, n), or features, sparse or dense, (n, d)
-            An array is taken for features, also if it is square.
+            An array is treated as features, even if it is square.
         y : ignored
         sample_weight : array of float, (n,), optional
         """
@@ -142,7 +142,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         weights = sample_weights(owner, sample_weight, features.shape[0])
         if scipy.sparse.issparse(features):
             squares = np.asarray(features.power(2).sum(axis=1)).ravel()
-        else:  # distances do not change, and lose no digits to a mean far from zero
+        else:  # centering changes no distance, and avoids cancellation far from zero
             self._warn_of_kernel_matrix(features)
             features = features - np.average(features, axis=0, weights=weights)
             squares = np.einsum("ij,ij->i", features, features)
@@ -153,7 +153,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     def _warn_of_kernel_matrix(self, features: NDArray[np.float64]) -> None:
         if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
             warn(
-                "KernelKMeans: a square symmetric array is taken for features, not for a kernel. "
+                "KernelKMeans: a square symmetric array is treated as features, not as a kernel. "
                 "For the exact kernel use polynomial_operator."
             )
 
@@ -223,7 +223,7 @@ def _numbered(owner: str, name: str, labels: ArrayLike) -> NDArray[np.int64]:
 
 
 def _is_missing(label: Any) -> bool:
-    """Tell whether a label is None, NaN or pandas' NA, which is not even unequal to itself."""
+    """Return whether a label is None, NaN or pandas' NA, whose comparison has no truth value."""
     try:
         return label is None or bool(label != label)
     except (TypeError, ValueError):

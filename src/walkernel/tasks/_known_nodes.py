@@ -1,4 +1,4 @@
-"""What a Gaussian process knows of the nodes beside walks: columns of its mean, and which are one node."""
+"""What a Gaussian process knows of nodes apart from walks: mean columns, and nodes that count as one."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
 from walkernel.graph import Graph
-from walkernel.tasks._nodes import node_ids, same_length
+from walkernel.tasks._nodes import check_same_length, node_ids
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._prior import check_rank
 
 
 class KnownNodes(NamedTuple):
-    """The nodes of a graph as a regression sees them."""
+    """The nodes of a graph with the columns of their mean function."""
 
     graph: Graph
     columns: Array  # (n_nodes, q): columns h of the mean function
-    walked: NDArray[np.int64]  # (n_nodes,): the node whose walks and value are those of each
+    representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value each node shares
 
     def observations(self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
-        """Check what was measured."""
+        """Check observations and return them."""
         ids = node_ids(owner, self.graph, X)
         if y is None:
             refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
         targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
-        same_length(owner, targets, ids.size)
+        check_same_length(owner, targets, ids.size)
         known = np.zeros(ids.size)
         if noise_std is not None:
             known = real_array(owner, "noise_std", noise_std)
             if known.shape != (ids.size,) or (known < 0).any():
                 refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
         check_rank(owner, self.columns[ids])
-        return Observations.at(self.walked[ids], targets, self.columns[ids], known**2)
+        return Observations.at(self.representative[ids], targets, self.columns[ids], known**2)
 
 
 def first_twins(graph: Graph) -> NDArray[np.int64]:
     """Return for each node the first one with the same neighbours and weights, (n_nodes,).
 
-    A node without neighbours is like no other.
+    A node without neighbours has no twin.
     """
     A = scipy.sparse.csr_array(graph.to_scipy("adjacency"))
     A.sort_indices()

@@ -1,12 +1,12 @@
-"""Hyper-parameters by maximum marginal likelihood: one walk sample serves every value that is tried.
+"""Hyper-parameters by maximum marginal likelihood: the same walks serve every value that is tried.
 
-A walk sample serves a window of lengthscales, from an eighth of its center to 1.5 times it, and the centers
-are powers of two: no walk is stretched to a kernel that it hardly reaches, and neither the walks nor the
-lengthscales that are compared depend on where the user starts. The windows are visited from the narrowest
-kernel that leaves its node upwards, at few lengthscales each, with amplitude and noise at their best. They
-grow dearer with the square of the width, so the visit ends at the first window that gains nothing, or at
-whose end the likelihood has fallen clearly. L-BFGS then climbs from the best lengthscale in its window, and
-goes on in another one where it leaves that.
+One set of walks serves a window of lengthscales, from an eighth of its center to 1.5 times the center. The
+centers are powers of two, so neither the walks nor the lengthscales that are compared depend on the start
+that the user gives. The windows are scanned upwards, beginning with the narrowest kernel that differs from a
+diagonal one, at two lengthscales each and with the best amplitude and noise for each lengthscale. The cost of
+a window grows with the square of the lengthscale, so the scan stops at the first window that brings no gain,
+or at the end of which the likelihood has dropped clearly. L-BFGS then starts from the best lengthscale; if it
+reaches the end of its window, it continues in the next one.
 """
 
 from __future__ import annotations
@@ -28,60 +28,60 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
 from walkernel.sampling import record_walks
-from walkernel.tasks._covariances import Prior
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
     FeaturesOf,
     Hyperparameters,
     Parameters,
-    Weighed,
+    WeightsOrSlope,
     likelihood_at,
     log_likelihood,
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
+from walkernel.tasks._solvers import Prior
 from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes
 from walkernel.walks import WalkSpec
 
-MOST_LEARNED_FROM = 2000
-"""Nodes whose exact likelihood is maximised; of more, so many are chosen at random."""
-MOST_TRIED = 250
-"""Nodes by which lengthscales and starts are compared."""
-FAR_BELOW = 1 / 4
-"""A maximum so far below the center of its window, as a factor, is sought again with shorter walks."""
-LEAST_SHARE = 0.1
-"""f(1) / f(0) below which a kernel is as good as diagonal."""
-MOST_HALVINGS = 64
-"""Windows at most that are visited."""
-GAIN = 0.1
-"""What log p must gain in a window for a wider one to be visited."""
-DROP = 3.0
-"""How far log p may be below its largest value at the end of a window for a wider one to be visited."""
-COUPLED = 0.3
-"""Largest correlation with another observed node from which on, at most nodes, a gain is to be seen."""
-SLOPE, STEEP_SLOPE = 0.05, 0.5
-"""Slopes of log p in the log lengthscale: from which on, at the end of a window, the next one is searched,
-and from which on a warning says so where there is no next one."""
-MOST_BYTES = 2**32
-"""Walks of one sample that are kept beyond the limit of the cache."""
-CHEAP_BYTES = 2**30
-"""Walks at most that are drawn for a window before observed nodes are correlated."""
-MOST_PEAKS = 3
-"""Lengths from 1 on at which a free f may begin to be largest."""
+MAX_LEARNING_NODES = 2000
+"""At most this many observed nodes, chosen at random, are used to learn the hyper-parameters."""
+MAX_TRIAL_NODES = 250
+"""At most this many observed nodes are used to compare lengthscales and starts."""
+FAR_BELOW_CENTER = 1 / 4
+"""A maximum below this fraction of the center of its window is searched again with shorter walks."""
+MIN_SHARE = 0.1
+"""A kernel whose f(1) / f(0) is smaller counts as diagonal."""
+MAX_WINDOWS = 64
+"""Maximum number of windows."""
+MIN_GAIN = 0.1
+"""Gain of log p in a window without which no wider window is scanned."""
+MAX_DROP = 3.0
+"""Drop of log p below its maximum, at the end of a window, beyond which no wider window is scanned."""
+MIN_CORRELATION = 0.3
+"""Observed nodes count as correlated if the median of their largest correlations exceeds this value."""
+MIN_SLOPE, MIN_WARNED_SLOPE = 0.05, 0.5
+"""Slopes of log p in the log lengthscale at the end of a window: above the first, the next window is
+searched; above the second, a warning is given if there is no next window."""
+MAX_LEARNING_BYTES = 2**32
+"""Size up to which walks that exceed the limit of the cache are kept while learning from them."""
+MAX_SPECULATIVE_BYTES = 2**30
+"""Size up to which walks are drawn for a window while the observed nodes are not yet correlated."""
+MAX_PEAKS = 3
+"""Number of starts of a free f that have their peak at a single length, 1, 2, …"""
 STOPPING = {"ftol": 1e-8, "maxiter": 100}
 START_RANGE = 1e-6, 1e6
-"""Amplitudes and noises that a search may begin with, relative to the spread of y."""
-FEWEST_LEVELS = 2.0**16
-"""Units of rounding that y must deviate by, lest rounding be part of what is learned."""
+"""Range of the amplitudes and noises that a search may start from, relative to the spread of y."""
+MIN_LEVELS = 2.0**16
+"""Units of rounding by which y must deviate, so that rounding errors are not learned as noise."""
 SIGNAL_SHARES = (0.95, 0.5)
-"""Shares of the variance of y that a start gives to the prior."""
+"""Shares of the variance of y that a start assigns to the prior."""
 
 SpecFor = Callable[[Kernel, tuple[str, ...]], WalkSpec]
-"""Gives the walks for a kernel and what is learned of it."""
+"""Returns the walks for a kernel and the names of the learned hyper-parameters."""
 
 
 class Learned(NamedTuple):
-    """Hyper-parameters, the walks they were learned from, and how."""
+    """Learned hyper-parameters, the walks they were learned from, and the course of the search."""
 
     hyper: Hyperparameters
     spec: WalkSpec
@@ -99,9 +99,9 @@ def learn_hyperparameters(
     start: Hyperparameters,
     learn: tuple[str, ...],
 ) -> Learned:
-    """Return the hyper-parameters of the largest marginal likelihood of sets of observations.
+    """Return the hyper-parameters that maximise the summed marginal likelihood of sets of observations.
 
-    All sets are of the same nodes. Of what is learned, only a free f depends on the start.
+    All sets are of the same nodes. Among the learned hyper-parameters, only a free f depends on ``start``.
     """
     for observed in data:
         _warn_of_rounding(owner, observed)
@@ -114,26 +114,26 @@ def learn_hyperparameters(
     scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
     if "lengthscale" in learn:
         ends = window_ends(first.kernel, widest_served(graph, first.kernel))
-        learned, is_open = _Windows(spec_for, scaled, first, learn, ends).search()
+        learned, still_grows = _Windows(spec_for, scaled, first, learn, ends).search()
     else:
         search = _Search(spec_for(first.kernel, learn), scaled, learn)
-        learned, is_open = search.learned(search.climb(search.best_start(first))), False
+        learned, still_grows = search.learned(search.climb(search.best_start(first))), False
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
-    if is_open:
+    if still_grows:
         warn(
             f"{owner}: the likelihood still grows with the lengthscale at {hyper.kernel}, the widest kernel "
-            "that a search by walks can afford. Either the data do not say how wide the kernel is, or it "
-            "should be wider: Diffusion, or a larger nu, can be."
+            "that a search by walks can afford. Either the data do not determine the lengthscale, or the "
+            "kernel should be wider: use Diffusion or a larger nu."
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
 
 
 def _warn_of_rounding(owner: str, observed: Observations) -> None:
-    """Warn if y has lost nearly all digits of its deviations to a constant, or to what covariates explain."""
+    """Warn if rounding leaves hardly a digit of the deviations of y from a constant or the covariates."""
     deviation, rounding = observed.deviation, observed.rounding
-    if EPSILON * rounding * FEWEST_LEVELS < deviation < FEWEST_LEVELS * rounding:  # less is a constant
+    if EPSILON * rounding * MIN_LEVELS < deviation < MIN_LEVELS * rounding:  # less is a constant
         used = (
             "they are taken for rounding" if observed.spread > deviation else "noise below that is rounding"
         )
@@ -144,11 +144,11 @@ def _warn_of_rounding(owner: str, observed: Observations) -> None:
 
 
 class _Trial(NamedTuple):
-    """A lengthscale with amplitude and noise at their best, for few nodes."""
+    """The likelihood of a lengthscale with the best amplitude and noise, on the trial nodes."""
 
     value: float
     hyper: Hyperparameters
-    is_coupled: bool
+    is_correlated: bool
 
 
 class _Climb(NamedTuple):
@@ -161,7 +161,7 @@ class _Climb(NamedTuple):
 
 
 class _Windows:
-    """The windows of lengthscales, from the narrowest kernel that leaves its node to the widest served."""
+    """The windows of lengthscales, from the narrowest kernel that is not diagonal to the widest served."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class _Windows:
 
     def search(self) -> tuple[Learned, bool]:
         """Return the maximum, and whether the likelihood still grows at the widest kernel."""
-        place, hyper = self._visit()
+        place, hyper = self._scan()
         visited: set[int] = set()
         n_evaluations = 0
         while True:
@@ -186,30 +186,30 @@ class _Windows:
             found = search.climb(hyper, (NARROWER * center, end))
             hyper, n_evaluations = found.hyper, n_evaluations + found.n_evaluations
             slope = found.slope if hyper.lengthscale > 0.999 * end else 0.0
-            if slope > SLOPE and place + 1 < len(self._ends):
+            if slope > MIN_SLOPE and place + 1 < len(self._ends):
                 other = place + 1
-            elif hyper.lengthscale < FAR_BELOW * center:
+            elif hyper.lengthscale < FAR_BELOW_CENTER * center:
                 other = int(np.searchsorted(self._ends, hyper.lengthscale))
             else:
                 break
             if other in visited:
                 break
             place = other
-        is_open = slope > STEEP_SLOPE
-        return search.learned(found)._replace(n_evaluations=n_evaluations), is_open
+        still_grows = slope > MIN_WARNED_SLOPE
+        return search.learned(found)._replace(n_evaluations=n_evaluations), still_grows
 
     def _window(self, place: int) -> _Search:
         center = self._ends[place] / WIDER
         kernel = self._start.kernel.with_lengthscale(center)
         return _Search(self._spec_for(kernel, self._learn), self._data, self._learn)
 
-    def _visit(self) -> tuple[int, Hyperparameters]:
-        """Return the window of the best lengthscale that is tried, with the hyper-parameters there."""
+    def _scan(self) -> tuple[int, Hyperparameters]:
+        """Return the window of the best lengthscale tried, and the hyper-parameters there."""
         best_place = 0
         best = last = _Trial(-math.inf, self._start, False)
         for place, end in enumerate(self._ends):
             search = self._window(place)
-            if not (place == 0 or last.is_coupled or search.is_cheap):
+            if not (place == 0 or last.is_correlated or search.is_cheap):
                 break
             before = best.value
             for width in (end / math.sqrt(2), end):
@@ -217,65 +217,65 @@ class _Windows:
                 last = search.trial(replace(self._start, kernel=kernel))
                 if last.value > best.value:
                     best_place, best = place, last
-            gained = best.value > before + GAIN and last.value > best.value - DROP
-            if last.is_coupled and not gained:
+            gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
+            if last.is_correlated and not gained:
                 break
         return best_place, best.hyper
 
 
 def window_ends(kernel: Kernel, widest: float) -> list[float]:
-    """Return the largest lengthscale of each window, ascending: 1.5 times powers of two, and the widest.
+    """Return the largest lengthscale of each window, ascending: 1.5 times powers of two, and ``widest``.
 
-    The narrowest kernel has a share beyond its node that a likelihood can see.
+    The first window is the narrowest whose kernel is not practically diagonal.
     """
 
     def share(lengthscale: float) -> float:
         f = np.abs(kernel.with_lengthscale(lengthscale).modulation(2))
         return f[1] / f[0] if f[0] > 0 else math.inf
 
-    least = min(LEAST_SHARE, share(widest) / 2)
+    least = min(MIN_SHARE, share(widest) / 2)
     ends = [widest]
     power = math.ceil(math.log2(widest / WIDER)) - 1
-    while share(ends[-1]) > least and len(ends) < MOST_HALVINGS:
+    while share(ends[-1]) > least and len(ends) < MAX_WINDOWS:
         ends.append(WIDER * 2.0**power)
         power -= 1
     return ends[::-1]
 
 
 class _Search:
-    """Maxima of the likelihood on one walk sample."""
+    """Maximisation of the likelihood with one set of walks."""
 
     def __init__(self, spec: WalkSpec, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
         self._spec, self._learn = spec, learn
         self._all = data
-        self._tried = some_nodes(data, spec.seed, MOST_TRIED)
+        self._tried = sample_nodes(data, spec.seed, MAX_TRIAL_NODES)
 
     @property
     def is_cheap(self) -> bool:
-        """Tell whether the walks from the nodes that are tried are few enough to be drawn on suspicion."""
-        return record_bytes(self._spec, self._tried[0].ids.size) <= CHEAP_BYTES
+        """Whether the walks from the trial nodes are small enough to be drawn speculatively."""
+        return record_bytes(self._spec, self._tried[0].ids.size) <= MAX_SPECULATIVE_BYTES
 
     @cached_property
     def _tried_features_of(self) -> FeaturesOf:
         return features_of(self._spec, self._tried[0].ids)
 
     def _gram(self, hyper: Hyperparameters) -> Array:
-        """Return ΦΦᵀ of the nodes that are tried."""
-        return Prior(hyper.rows(self._tried_features_of(hyper.weighing)), 1.0).covariance
+        """Return ΦΦᵀ of the trial nodes."""
+        return Prior(hyper.rows(self._tried_features_of(hyper.weights)), 1.0).covariance
 
     def best_start(self, start: Hyperparameters) -> Hyperparameters:
-        """Return the best of the given start and those that share the spread of y, 1, otherwise."""
+        """Return the best of the given start and of those that split the variance of y, 1, differently."""
         shapes = [None] if start.modulation is None else _shapes(start.modulation)
-        starts = [self._valued(start, self._gram(start))]
+        starts = [self._evaluate(start, self._gram(start))]
         for shape in shapes:
             hyper = replace(start, modulation=shape)
-            starts += self._shared(hyper, self._gram(hyper))
+            starts += self._split_variance(hyper, self._gram(hyper))
         return max(starts, key=lambda one: one.value).hyper
 
     def trial(self, hyper: Hyperparameters) -> _Trial:
-        """Return the best amplitude, noise and nugget, as far as they are learned, for a kernel."""
+        """Maximise the likelihood over amplitude, noise and nugget, as far as they are learned."""
         gram = self._gram(hyper)
-        best = max(self._shared(hyper, gram), key=lambda one: one.value)
+        best = max(self._split_variance(hyper, gram), key=lambda one: one.value)
         names = tuple(name for name in self._learn if name in LOGARITHMIC)
         if not names:
             return best
@@ -287,8 +287,8 @@ class _Search:
         )
         return best._replace(value=-float(found.fun), hyper=parameters.hyperparameters(found.x))
 
-    def _shared(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
-        """Give amplitudes and noises that share the spread of y, 1, for the kernel or a free f."""
+    def _split_variance(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
+        """Yield starts that split the variance of y, 1, between the prior and the noise."""
         power = gram.trace() / len(gram)
         for share in SIGNAL_SHARES:
             size = math.sqrt(share / (power or 1.0))
@@ -302,12 +302,12 @@ class _Search:
                 one = replace(one, noise=rest)
             if "nugget" in self._learn:
                 one = replace(one, nugget=rest)
-            yield self._valued(one, factor * gram)
+            yield self._evaluate(one, factor * gram)
 
-    def _valued(self, hyper: Hyperparameters, gram: Array) -> _Trial:
+    def _evaluate(self, hyper: Hyperparameters, gram: Array) -> _Trial:
         covariance = hyper.with_nugget(hyper.amplitude**2 * gram)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
-        return _Trial(sum(found), hyper, _is_coupled(gram))
+        return _Trial(sum(found), hyper, _is_correlated(gram))
 
     def _bounds(
         self, parameters: Parameters, window: tuple[float, float] = (math.nan, math.nan)
@@ -330,8 +330,8 @@ class _Search:
         return bounds
 
     def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
-        """Return the maximum that L-BFGS finds from a start, for all nodes and a window of lengthscales."""
-        data = some_nodes(self._all, self._spec.seed, MOST_LEARNED_FROM)
+        """Return the maximum that L-BFGS finds from a start within a window of lengthscales."""
+        data = sample_nodes(self._all, self._spec.seed, MAX_LEARNING_NODES)
         features = features_of(self._spec, data[0].ids)
         parameters = Parameters(self._learn, start)
         found = _maximize(
@@ -343,8 +343,8 @@ class _Search:
         return _Climb(-float(found.fun), parameters.hyperparameters(found.x), found.nfev, float(slope))
 
     def learned(self, found: _Climb) -> Learned:
-        """Return a maximum with what it was learned from."""
-        data = some_nodes(self._all, self._spec.seed, MOST_LEARNED_FROM)
+        """Return a maximum with the walks and the number of nodes it was learned from."""
+        data = sample_nodes(self._all, self._spec.seed, MAX_LEARNING_NODES)
         n_free = sum(observed.place.size - observed.offset.size for observed in data)
         n_nodes = data[0].ids.size
         return Learned(found.hyper, self._spec, found.value, found.n_evaluations, n_nodes, n_free)
@@ -353,7 +353,7 @@ class _Search:
 def _maximize(
     objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: NDArray[np.float64]
 ) -> scipy.optimize.OptimizeResult:
-    """Minimise the negative of a function of θ, given with its gradient, by L-BFGS."""
+    """Maximise a function of θ, given with its gradient, by L-BFGS; the result is of the negative."""
 
     def loss(theta: Array) -> tuple[float, Array]:
         value, gradient = objective(theta)
@@ -365,54 +365,55 @@ def _maximize(
     return scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=STOPPING)
 
 
-def _is_coupled(gram: Array) -> bool:
-    """Tell whether most nodes have a clear correlation with another one."""
+def _is_correlated(gram: Array) -> bool:
+    """Return whether most nodes are clearly correlated with another one."""
     if len(gram) < 2:
         return True
     scales = np.sqrt(np.maximum(gram.diagonal(), np.finfo(float).tiny))
     correlations = gram / np.outer(scales, scales)
     np.fill_diagonal(correlations, 0.0)
-    return bool(np.median(correlations.max(axis=1)) > COUPLED)
+    return bool(np.median(correlations.max(axis=1)) > MIN_CORRELATION)
 
 
 def _shapes(f: Array) -> list[Array]:
-    """Return starts of a free f, whose likelihood has many maxima: itself, and peaks at single lengths."""
-    peaks = 0.1 + np.eye(f.size)[1 : 1 + MOST_PEAKS]
+    """Return starts for a free f, whose likelihood has many maxima: f itself, and peaks at single lengths."""
+    peaks = 0.1 + np.eye(f.size)[1 : 1 + MAX_PEAKS]
     return [f, *peaks]
 
 
 def features_of(spec: WalkSpec, ids: NDArray[np.int64]) -> FeaturesOf:
-    """Return what makes features of some nodes, for any f, from the same walks; those of units are kept.
+    """Return a function that computes the features of some nodes for any f from the same walks.
 
-    Walks that are too many for the cache are kept here as long as hyper-parameters are learned from them.
+    The features of unit vectors f are cached. Walks that are too large for ``WALK_CACHE`` are kept here while
+    hyper-parameters are learned from them.
     """
-    of_units: dict[int, scipy.sparse.csr_array] = {}
-    fits = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MOST_BYTES
-    own = record_walks(spec.at(ids)) if fits else None
+    unit_features: dict[int, scipy.sparse.csr_array] = {}
+    is_kept = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MAX_LEARNING_BYTES
+    own = record_walks(spec.at(ids)) if is_kept else None
 
-    def weighed(weighing: Weighed) -> scipy.sparse.csr_array:
-        return WALK_CACHE.features(spec, weighing, ids) if own is None else own.features(weighing)
+    def weighted(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
+        return WALK_CACHE.features(spec, weights, ids) if own is None else own.features(weights)
 
-    def features(weighing: Weighed) -> scipy.sparse.csr_array:
-        with without_warnings(InfiniteVarianceWarning):  # of widths that are only tried
-            if not (isinstance(weighing, np.ndarray) and np.count_nonzero(weighing) == 1 == weighing.sum()):
-                return weighed(weighing)
-            length = int(weighing.argmax())
-            if length not in of_units:
-                of_units[length] = weighed(weighing)
-            return of_units[length]
+    def features(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
+        with without_warnings(InfiniteVarianceWarning):  # of lengthscales that are only tried
+            if not (isinstance(weights, np.ndarray) and np.count_nonzero(weights) == 1 == weights.sum()):
+                return weighted(weights)
+            length = int(weights.argmax())
+            if length not in unit_features:
+                unit_features[length] = weighted(weights)
+            return unit_features[length]
 
     return features
 
 
-def some_positions(n: int, seed: int, most: int = MOST_LEARNED_FROM) -> NDArray[np.int64]:
-    """Return at most so many of n positions, chosen at random, in ascending order."""
+def sample_positions(n: int, seed: int, most: int = MAX_LEARNING_NODES) -> NDArray[np.int64]:
+    """Return at most ``most`` of n positions, chosen at random, in ascending order."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def some_nodes(data: Sequence[Observations], seed: int, most: int) -> list[Observations]:
-    """Return the observations of at most so many nodes, chosen at random."""
-    positions = some_positions(data[0].ids.size, seed, most)
-    return [observed.of_nodes(positions) for observed in data]
+def sample_nodes(data: Sequence[Observations], seed: int, most: int) -> list[Observations]:
+    """Return the observations of at most ``most`` nodes, chosen at random."""
+    positions = sample_positions(data[0].ids.size, seed, most)
+    return [observed.select_nodes(positions) for observed in data]

@@ -5,7 +5,7 @@ With y = g + Hβ + ε, g ~ N(0, a²ΦΦᵀ + ν²I), a flat prior on β and Σ =
     log p(y) = −½ (yᵀQy + log det Σ + log det HᵀΣ⁻¹H + (m − q) log 2π),   Q = Σ⁻¹ − Σ⁻¹H(HᵀΣ⁻¹H)⁻¹HᵀΣ⁻¹,
     ∂ log p(y) = ½ ⟨Qy yᵀQ − Q, ∂Σ⟩.
 
-Φ is linear in f, so that ∂Φ is the features of ∂f: another weighing of the same walks. Where rows of Φ are
+Φ is linear in f, so ∂Φ are the features of ∂f: another weighting of the same walks. Where rows of Φ are
 scaled to one length, K̂ᵢⱼ = Kᵢⱼ/√(KᵢᵢKⱼⱼ) has ∂K̂ᵢⱼ = ∂Kᵢⱼ/√(KᵢᵢKⱼⱼ) − K̂ᵢⱼ (∂Kᵢᵢ/Kᵢᵢ + ∂Kⱼⱼ/Kⱼⱼ)/2.
 """
 
@@ -22,17 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Factorized, Prior, along, row_lengths, scaled_rows
 from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._solvers import CholeskySolver, Prior, directional_slope, row_lengths, scale_rows
 
-Weighing = Kernel | NDArray[np.float64]
+Weights = Kernel | NDArray[np.float64]
 Lengths = NDArray[np.int64]
-Weighed = Weighing | Callable[[Lengths], Array]
-FeaturesOf = Callable[[Weighed], scipy.sparse.csr_array]
+WeightsOrSlope = Weights | Callable[[Lengths], Array]
+FeaturesOf = Callable[[WeightsOrSlope], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
-SMALLEST = 1e-153
-"""Amplitude and noise at least: their squares are numbers."""
+MIN_SCALE = 1e-153
+"""Smallest amplitude and noise: their squares do not underflow."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
 LOG_2PI = math.log(2 * math.pi)
@@ -46,26 +46,26 @@ class Hyperparameters:
     amplitude: float
     noise: float
     modulation: Array | None = None  # f, where it is not that of the kernel
-    normalize: bool = False  # rows of Φ are scaled to length one; those of a free f to its length |f|
-    nugget: float = 0.0  # ν, of what every node has of its own
+    normalize: bool = False  # rows of Φ are scaled to norm 1; for a free f, to |f|
+    nugget: float = 0.0  # ν, the standard deviation of an independent effect of each node
 
     @property
-    def weighing(self) -> Weighing:
-        """What the walks are weighed by."""
+    def weights(self) -> Weights:
+        """What the walks are weighted by: the kernel, or f itself."""
         return self.kernel if self.modulation is None else self.modulation
 
     def scaled(self, factor: float) -> Hyperparameters:
-        """Return the same for y in other units."""
+        """Return the hyper-parameters for y multiplied by ``factor``."""
         same = replace(self, noise=self.noise * factor, nugget=self.nugget * factor)
         if self.modulation is not None:
             return replace(same, modulation=self.modulation * factor)
         return replace(same, amplitude=self.amplitude * factor)
 
     def rows(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        """Return features of nodes as the prior has them, from those of the walks."""
+        """Return the rows of Φ as the prior uses them, normalised if asked for."""
         if not self.normalize:
             return features
-        return scaled_rows(features, self.length / row_lengths(features))
+        return scale_rows(features, self.length / row_lengths(features))
 
     def with_nugget(self, covariance: Array) -> Array:
         """Return the covariance of g at distinct nodes, (n, n), from a²ΦΦᵀ."""
@@ -73,17 +73,17 @@ class Hyperparameters:
 
     @property
     def length(self) -> float:
-        """Of all rows of Φ, where they have the same."""
+        """The norm of all rows of Φ, where they are normalised."""
         return 1.0 if self.modulation is None else float(np.linalg.norm(self.modulation))
 
     @property
     def n_terms(self) -> int:
-        """Terms of f that are free."""
+        """Number of free terms of f."""
         return 0 if self.modulation is None else self.modulation.size
 
     @property
     def lengthscale(self) -> float:
-        """That of the kernel."""
+        """The lengthscale of the kernel, NaN if it has none."""
         return math.nan if self.kernel.lengthscale is None else self.kernel.lengthscale
 
 
@@ -98,7 +98,7 @@ class Likelihood(NamedTuple):
 def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
     """Return log p(y) for the covariance of g at the observed nodes, (n, n)."""
     merged = observed.merged(noise)
-    system = Factorized(covariance, merged.variances)
+    system = CholeskySolver(covariance, merged.variances)
     solved = system.solve(merged.sides)
     products = merged.sides.T @ solved + merged.scatter
     inner, outer = products[1:, 1:], products[1:, 0]
@@ -119,7 +119,7 @@ def log_likelihood(observed: Observations, covariance: Array, noise: float, *, s
 
 
 class Parameters(NamedTuple):
-    """Which hyper-parameters vary: θ are the logarithms of all but f, which varies itself."""
+    """The hyper-parameters that vary: θ holds their logarithms, and f itself."""
 
     learn: tuple[str, ...]
     start: Hyperparameters
@@ -143,13 +143,13 @@ class Parameters(NamedTuple):
         except OverflowError:
             hyper = None
         positive = [] if hyper is None else [getattr(hyper, one) for one in self.learn if one in LOGARITHMIC]
-        if hyper is None or not all(SMALLEST <= value <= 1 / SMALLEST for value in positive):
-            rule = f"logarithms of numbers between {SMALLEST:g} and {1 / SMALLEST:g}"
+        if hyper is None or not all(MIN_SCALE <= value <= 1 / MIN_SCALE for value in positive):
+            rule = f"logarithms of numbers between {MIN_SCALE:g} and {1 / MIN_SCALE:g}"
             refuse(owner, "theta", rule, theta)
         return hyper
 
     def hyperparameters(self, theta: Array) -> Hyperparameters:
-        """Return the hyper-parameters of a θ; those that do not vary are as at the start."""
+        """Return the hyper-parameters of a θ; the others keep their initial values."""
         found, rest = self.start, np.asarray(theta, dtype=np.float64)
         for name in self.learn:
             if name == "modulation":
@@ -176,7 +176,7 @@ def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
 def _by_gram(
     hyper: Hyperparameters, features: scipy.sparse.csr_array, slope: Array, covariance: Array
 ) -> Array:
-    """Return the slope in ΦΦᵀ, Φ being the features of the walks, from that in the covariance."""
+    """Return the slope in ΦΦᵀ, with Φ before normalisation, from the slope in the covariance."""
     if not hyper.normalize:
         return hyper.amplitude**2 * slope
     lengths = row_lengths(features)
@@ -191,7 +191,7 @@ class Slopes(NamedTuple):
 
     value: float
     by_covariance: Array  # (n, n)
-    by_log: dict[str, float]  # those in the logarithms of amplitude, noise and nugget
+    by_log: dict[str, float]  # slopes in the logarithms of amplitude, noise and nugget
 
 
 def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]) -> Slopes:
@@ -210,7 +210,7 @@ def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observat
 def scale_likelihood_at(
     theta: Array, parameters: Parameters, gram: Array, data: Sequence[Observations]
 ) -> tuple[float, Array]:
-    """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), where θ has amplitude, noise and nugget."""
+    """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), in amplitude, noise and nugget."""
     hyper = parameters.hyperparameters(theta)
     slopes = slopes_at(hyper, hyper.amplitude**2 * gram, data)
     return slopes.value, np.array([slopes.by_log[name] for name in parameters.learn])
@@ -221,10 +221,10 @@ def likelihood_at(
 ) -> tuple[float, Array]:
     """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
     hyper = parameters.hyperparameters(theta)
-    features = features_of(hyper.weighing)
+    features = features_of(hyper.weights)
     covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
     value, slope, by_log = slopes_at(hyper, covariance, data)
-    slope_along = along(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
+    slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 TINY = np.finfo(np.float64).tiny
 NEAR = 0.5
-"""The cosine to its best centre that every second point must have for distances to centres to tell much."""
+"""Median cosine to the best centre below which distances to centres are not informative."""
 
 
 class Gram(NamedTuple):
@@ -55,7 +55,7 @@ class Points(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Labels, the objective before the first and after each iteration, and whether it can fall no further."""
+    """Labels, the objective before the first and after each iteration, and whether the run converged."""
 
     labels: NDArray[np.int64]
     objectives: list[float]
@@ -87,7 +87,7 @@ def lloyd(points: Points, labels: NDArray[np.int64], max_iter: int) -> Run:
 
 
 def fill_empty(labels: NDArray[np.int64], costs: NDArray[np.float64], points: Points) -> None:
-    """Give each cluster without weight the costliest point of one that has other points with weight."""
+    """Move to each empty cluster the costliest point of a cluster that has other points with weight."""
     counts_at_all = points.weights > 0
     counts = np.bincount(labels[counts_at_all], minlength=points.k)
     for cluster in np.flatnonzero(counts == 0):
@@ -97,10 +97,10 @@ def fill_empty(labels: NDArray[np.int64], costs: NDArray[np.float64], points: Po
 
 
 def first_labels(points: Points, random: np.random.RandomState) -> NDArray[np.int64]:
-    """Return labels from k-means++ centres: by the nearest of them if they are near, else grown from them.
+    """Return labels from k-means++ centres: the nearest centre if centres are near, else grown clusters.
 
-    With a kernel that reaches a few hops, most nodes of a large graph have nothing in common with any centre
-    and are all nearest to the one with the least norm, which says nothing.
+    With a kernel that reaches only a few hops, most nodes of a large graph are orthogonal to every centre,
+    and the nearest centre is the one with the smallest norm for all of them.
     """
     centres = plus_plus(points, random)
     seeds = np.full(points.weights.size, -1)
@@ -117,14 +117,14 @@ def first_labels(points: Points, random: np.random.RandomState) -> NDArray[np.in
 
 
 def weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
-    """Return the value that half of the weight does not exceed."""
+    """Return the weighted median of some values."""
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     return float(values[order[np.searchsorted(below, below[-1] / 2)]])
 
 
 def grow(points: Points, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Label the points by the cluster of greatest cosine, in rounds; those out of reach join the lightest."""
+    """Label points by the cluster of largest cosine, in rounds; unreached ones join the lightest cluster."""
     labels = labels.copy()
     while True:
         members = points.members(labels)
@@ -140,7 +140,7 @@ def grow(points: Points, labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def plus_plus(points: Points, random: np.random.RandomState) -> NDArray[np.int64]:
-    """Return k distinct points by greedy k-means++: each is drawn far from those before, the best of some."""
+    """Return k distinct points by greedy k-means++: each is the best of some drawn by distance."""
     (multiply, diagonal), weights, k = points
     n, trials = weights.size, 2 + int(math.log(k))
     distance, centres = np.full(n, np.inf), np.empty(k, dtype=np.int64)

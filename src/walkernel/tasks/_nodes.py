@@ -1,4 +1,4 @@
-"""What the estimators check of nodes and targets."""
+"""Checks of nodes, targets and parameters that the estimators share."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from walkernel.walks import NO_NODES, SAMPLERS, Sampler, WalkSpec
 from walkernel.weights import Pair
 
 
-def tags_of_nodes(tags: Any) -> Any:
-    """Say that X are nodes."""
+def node_tags(tags: Any) -> Any:
+    """Return tags that declare X to be nodes."""
     tags.input_tags.one_d_array = True
     tags.input_tags.string = True
     return tags
 
 
 class KernelParameters:
-    """An estimator that may share its kernel with others: ``kernel__sigma=2.0`` gives it another one.
+    """A mixin that lets ``set_params(kernel__sigma=2.0)`` replace the kernel instead of changing it.
 
-    A grid of scikit-learn may so have ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
+    A parameter grid may contain ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
     """
 
     kernel: Kernel
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as of every estimator; those of the kernel put another one in its place."""
+        """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
         super().set_params(**params)  # type: ignore[misc]
         if of_kernel:
@@ -49,7 +49,7 @@ class NodeRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     """A regressor whose X are nodes."""
 
     def __sklearn_tags__(self) -> Any:
-        tags = tags_of_nodes(super().__sklearn_tags__())
+        tags = node_tags(super().__sklearn_tags__())
         tags.target_tags.multi_output = True
         return tags
 
@@ -77,13 +77,13 @@ def node_targets(
     y: ArrayLike | None,
     used: NDArray[np.bool_] | slice = slice(None),
 ) -> NDArray[np.float64]:
-    """Return finite targets of the nodes in use, (n,) or (n, n_outputs); nodes named twice must have one."""
+    """Return the finite targets of the nodes in use, (n,) or (n, n_outputs); repeated nodes must agree."""
     if y is None:
         refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
     targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
     if targets.ndim not in (1, 2) or targets.size == 0:
         refuse(owner, "y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
-    same_length(owner, targets, ids.size)
+    check_same_length(owner, targets, ids.size)
     ids, targets = ids[used], targets[used]
     distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
     if distinct.size < ids.size:
@@ -91,13 +91,13 @@ def node_targets(
         if differs.any():
             node = shown(graph.names(ids[differs])[0])
             refuse(
-                owner, "y", "the same wherever a node is named more than once",
+                owner, "y", "the same wherever a node occurs more than once",
                 Described(f"different targets for node {node}"), "Average them first.",
             )  # fmt: skip
     return targets
 
 
-def same_length(owner: str, targets: NDArray[Any], n: int) -> None:
+def check_same_length(owner: str, targets: NDArray[Any], n: int) -> None:
     """Refuse targets unless there is one for each node."""
     if len(targets) != n:
         refuse(owner, "y", f"of length {n}, one target for each node", Described(f"length {len(targets)}"))
@@ -116,7 +116,7 @@ def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.
 
 
 def check_random_seed(owner: str, random_state: Any) -> int:
-    """Return the seed that a scikit-learn ``random_state`` stands for: None is 0, a RandomState draws one."""
+    """Return the seed that a scikit-learn ``random_state`` stands for; None is 0, a RandomState draws one."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -153,7 +153,7 @@ def walk_spec(
     *,
     pair: str = "symmetric",
 ) -> tuple[Pair, WalkSpec]:
-    """Check what the estimators have in common; return the pair and the walks of the left-hand side."""
+    """Check the common parameters of estimators; return the pair and the walks of the left-hand side."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     if pair == "symmetric" and not kernel.has_root():

@@ -36,22 +36,22 @@ from walkernel.tasks._generators import (
     GENERATORS,
     Generator,
     generator,
+    power_of_two_unit,
     steady_state,
-    unit_of,
     warn_of_growth,
 )
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
-from walkernel.tasks._quadrature import Rule, Source, gauss_legendre, monte_carlo, suited_points
+from walkernel.tasks._quadrature import Rule, Source, choose_n_points, gauss_legendre, monte_carlo
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 from walkernel.weights import Lazy, Symmetric
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10
 PRODUCT_TOLERANCE = 1e-11
-SHORTEST_TIME = 1e-100
-MOST_WALKS = 2**26
+MIN_TIME = 1e-100
+MAX_ODE_WALKS = 2**26
 TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
-"""What quadrature may contribute to the error of each engine, relative to the integral."""
+"""Error of the quadrature that is accepted with each engine, relative to the integral."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +63,10 @@ class ODESolution:
     t : ndarray, (n_times,)
         The times.
     x : ndarray, (n_times, n)
-        The state of the nodes asked for.
+        The state at the requested nodes.
     stderr : ndarray, (n_times, n)
-        Standard error of x over walks and, with Monte Carlo quadrature, over times; 0 where all is
-        deterministic.
+        Standard error of x over walks and, with Monte Carlo quadrature, over times; 0 where the
+        solution is deterministic.
     growth : float
         No solution grows faster than e^(growth · t); 0 for diffusion.
     """
@@ -78,7 +78,7 @@ class ODESolution:
     _equation: tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]] = field(repr=False)
 
     def steady_state(self) -> NDArray[np.float64]:
-        """Return lim x(t) on all nodes, (n_nodes,); ValueError with the reason if there is no limit."""
+        """Return lim x(t) on all nodes, (n_nodes,); raise ValueError if there is no limit."""
         G, source, initial = self._equation
         if source is None:
             raise ValueError("No steady state: the source changes with time.")
@@ -101,7 +101,7 @@ class _Problem:
     @property
     def unit(self) -> float:
         """A power of two of the size of initial values and of the source at the first output time."""
-        return unit_of(self.initial, self.source(float(self.t[0])))
+        return power_of_two_unit(self.initial, self.source(float(self.t[0])))
 
     def divided(self, unit: float) -> _Problem:
         """Return the equation for x / unit."""
@@ -115,13 +115,16 @@ class _Problem:
         return self.G.kernel(max(s, 1e-12 * float(self.t[-1])))
 
     def rule(self, start: float, stop: float, n_points: int | None, tol: float) -> Rule:
-        """Return the Gauss–Legendre rule of an interval, with as many points as it needs if not told."""
+        """Return the Gauss–Legendre rule of an interval, by default with as many points as it needs."""
         varying = None if self.constant is not None else self.source
-        n = n_points or suited_points(varying, start, stop, self.G.speed, tol)
+        n = n_points or choose_n_points(varying, start, stop, self.G.speed, tol)
         return gauss_legendre(start, stop, n)
 
     def terms(self, samples: Rule | None, n_points: int | None, tol: float, *, merge: bool) -> list[Term]:
-        """Return x at all output times as sums of kernels times vectors; ``merge``: integrals are one."""
+        """Return x at all output times as sums of kernels times vectors.
+
+        With ``merge``, the integral over a constant source is a single term.
+        """
         terms = []
         for k, t in enumerate(self.t):
             if self.initial.any():
@@ -161,8 +164,9 @@ def solve_ode(
 ) -> ODESolution:
     """Solve x' = Gx + y(t) from x(0) on the nodes of a graph.
 
-    For the state of all nodes ``engine="polynomial"`` is faster and exact to ten digits. Walks pay where only
-    some ``nodes`` of a large graph are asked for (their cost has no term in its size), and give error bars.
+    For the state of all nodes, ``engine="polynomial"`` is faster and accurate to ten digits. Walks are
+    preferable for a few ``nodes`` of a large graph, because their cost does not depend on its size, and they
+    give error bars.
 
     Parameters
     ----------
@@ -184,16 +188,16 @@ def solve_ode(
     sampler : Sampler, optional
         How walks are drawn; chosen for the last time if not given.
     seed : int
-        Key of the randomness.
+        Seed of the walks and of random times.
     nodes : list of nodes, optional
-        Where x is wanted; everywhere if not given.
+        Nodes at which x is returned; all nodes if not given.
     engine : {"walks", "polynomial"} or callable
-        Walks with error bars, or deterministic sparse products, for which n_walks, sampler, pair and
-        n_threads mean nothing; or a function that makes an operator on all nodes of a kernel, for instance
-        on a cluster. Standard errors are then NaN.
+        Walks with error bars, or deterministic sparse products, which ignore n_walks, sampler, pair and
+        n_threads; or a function that returns the operator of a kernel on all nodes, for instance on a
+        cluster, in which case standard errors are NaN.
     pair : {"auto", "symmetric", "lazy"}
-        "symmetric" walks from both ends and has less variance; "lazy" walks from the nodes asked for, and
-        is what "auto" takes if ``nodes`` are given.
+        "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
+        and is the choice of "auto" if ``nodes`` are given.
     quadrature : {"gauss-legendre", "monte-carlo"}
         Rule for the integral over the source; the second is the paper's.
     n_points : int, optional
@@ -231,7 +235,7 @@ def solve_ode(
     unit = given.unit
     problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
-    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MOST_WALKS)
+    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
         instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
@@ -265,8 +269,8 @@ def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None,
     times = np.atleast_1d(real_array("solve_ode", "t", t)).copy()
     if times.ndim != 1 or times.size == 0 or times[0] <= 0 or (np.diff(times) <= 0).any():
         refuse("solve_ode", "t", "a positive time or increasing positive times", t)
-    if times[0] < SHORTEST_TIME:
-        refuse("solve_ode", "t", f"at least {SHORTEST_TIME:g}", t)
+    if times[0] < MIN_TIME:
+        refuse("solve_ode", "t", f"at least {MIN_TIME:g}", t)
 
     def state(parameter: str, values: Any) -> NDArray[np.float64]:
         array = real_array("solve_ode", parameter, values)
@@ -295,7 +299,7 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
         if samples.times.min() > problem.t[0]:
             warn(
                 f"solve_ode: none of {samples.times.size} random times is before t={problem.t[0]:g}: there "
-                "the source counts as nothing, without an error bar. Use more n_points."
+                "the source has no effect, and no error bar shows it. Use more n_points."
             )
         return samples
     if density is not None:
@@ -304,14 +308,14 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
 
 
 def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
-    """Return a deterministic operator, or say that the time is too long for one."""
+    """Return a deterministic operator, or refuse a time that is too long for one."""
     try:
         return polynomial_operator(G.graph, kernel, tol=PRODUCT_TOLERANCE)
     except DivergentKernelError:
         raise
     except ValueError:
-        remedy = "Give times in between: each needs only the step from the one before."
-        refuse("solve_ode", "t", "reached in steps that polynomials can make", kernel, remedy)
+        remedy = "Give intermediate times: the solution advances from one to the next."
+        refuse("solve_ode", "t", "reachable in steps that a polynomial can represent", kernel, remedy)
 
 
 def _march(
@@ -320,7 +324,7 @@ def _march(
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
 ) -> Estimate:
-    """Go from time to time with deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
+    """Advance from time to time by deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
     G, x, before = problem.G, problem.initial, 0.0
     states = np.zeros((problem.t.size, ids.size))
     for k, t in enumerate(problem.t):
@@ -340,7 +344,7 @@ def _march(
 def _checked_operator(
     engine: Callable[[Kernel], KernelOperator], graph: Graph, kernel: Kernel
 ) -> KernelOperator:
-    """Return what the user's function makes of a kernel."""
+    """Return the operator of a kernel by the user's function, checked."""
     K = engine(kernel)
     if not isinstance(K, KernelOperator) or K.shape[0] != graph.n_nodes:
         refuse("solve_ode", "engine", "a function that returns an operator on all nodes", K)
@@ -366,7 +370,7 @@ def _multiply_out(
 
 
 def _time_variance(estimate: Estimate, samples: Rule) -> NDArray[np.float64]:
-    """Return the variance of x over the choice of times: n values z_j, 0 for times to come, are added up."""
+    """Return the variance of x over random times: of a sum of n values z_j, 0 for later times."""
     n = samples.times.size
     variance = np.zeros_like(estimate.x)
     for time in range(len(variance)):

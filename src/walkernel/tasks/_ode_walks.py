@@ -27,16 +27,16 @@ from walkernel.weights import Lazy, Symmetric
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23
 NUMBERS_AT_ONCE = 2**27
-"""Numbers that right-hand sides may take together."""
+"""Floats that all right-hand sides together may take."""
 
 
 class Term(NamedTuple):
-    """K v, a share of x at the output time with this position."""
+    """K v, a term of the sum x at the output time with this position."""
 
     time: int
     kernel: Kernel
     vector: Callable[[], NDArray[np.float64]]  # returns (n_nodes,)
-    sampled: bool  # whether it stands for one of several times drawn at random
+    sampled: bool  # whether its time was drawn at random
 
 
 class Estimate(NamedTuple):
@@ -52,7 +52,7 @@ NO_SHARES = np.zeros((0, 0))
 
 
 class WalkPlan(NamedTuple):
-    """How walks are drawn for the terms."""
+    """How the walks of the terms are drawn."""
 
     spec: WalkSpec
     pair: type[Symmetric] | type[Lazy]
@@ -74,7 +74,7 @@ class WalkPlan(NamedTuple):
         for first in range(0, ids.size, size):
             block = ids[first : first + size]
             walks = record_walks(spec.at(block), self.n_threads)
-            with without_warnings(InfiniteVarianceWarning):  # they are long enough for the last time
+            with without_warnings(InfiniteVarianceWarning):  # the walks suit the last time
                 features = [walks.features(self.pair(term.kernel)) for term in terms]
             yield block, features
 

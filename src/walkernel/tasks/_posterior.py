@@ -17,26 +17,26 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from walkernel.tasks._covariances import Covariance, Prior, factorized
 from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._solvers import Prior, Solver, cholesky_solver
 
 
 class Posterior:
-    """What is known after the observations.
+    """A Gaussian process conditioned on observations.
 
     Parameters
     ----------
     observed : Observations
     prior : Prior
-        Of the observed nodes.
+        The prior of the observed nodes.
     noise : float
         Standard deviation of the noise.
     system : callable
-        Makes S from the prior and the variances r.
+        Returns a solver for S, given the prior and the variances r.
     """
 
     def __init__(
-        self, observed: Observations, prior: Prior, noise: float, system: Callable[[Prior, Array], Covariance]
+        self, observed: Observations, prior: Prior, noise: float, system: Callable[[Prior, Array], Solver]
     ) -> None:
         self.observed, self.prior, self._noise = observed, prior, noise
         merged = observed.merged(noise)
@@ -51,38 +51,38 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Array:
-        """a²Φᵀ S⁻¹(z − Hβ): what features are multiplied by."""
+        """a²Φᵀ S⁻¹(z − Hβ), (n_nodes,): the weights of features in the mean."""
         return self._weights_of(self.dual)
 
     def _weights_of(self, dual: Array) -> Array:
-        """Return a²Φᵀ times a solution."""
+        """Return a²Φᵀ times a dual solution."""
         return self.prior.amplitude**2 * np.asarray(self.prior.features.T @ dual)
 
     def mean(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
-        """Return the mean at nodes of features (k, n_nodes) and columns (k, q)."""
+        """Return the mean at nodes with features ``rows``, (k, n_nodes), and columns, (k, q)."""
         return rows @ self.weights + columns @ self.beta
 
-    def slack(self, shared: Array, columns: Array) -> tuple[Array, Array]:
-        """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is what the uncertainty of β adds."""
-        loose = columns - shared.T @ self._basis
-        return loose, np.asarray(np.linalg.solve(self._certainty, loose.T), dtype=np.float64)
+    def mean_uncertainty(self, shared: Array, columns: Array) -> tuple[Array, Array]:
+        """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is the variance due to β."""
+        rho = columns - shared.T @ self._basis
+        return rho, np.asarray(np.linalg.solve(self._certainty, rho.T), dtype=np.float64)
 
     def covariance(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
         """Return the covariances of g + hβ between some nodes, (k, k)."""
         shared = self.prior.with_nodes(rows)
-        loose, solved = self.slack(shared, columns)
+        rho, solved = self.mean_uncertainty(shared, columns)
         own = Prior(rows, self.prior.amplitude).covariance
-        result = own - self.system.suited(rows.shape[0]).explained(shared) + loose @ solved
+        result = own - self.system.best_for(rows.shape[0]).explained(shared) + rho @ solved
         return (result + result.T) / 2
 
-    def left_out(self) -> tuple[Array, Array]:
-        """Return mean and variance of g + hβ at each observed node had it not been observed, (n,) each.
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Return mean and variance of g + hβ at each observed node given the others, (n,) each.
 
         With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
         """
         merged = self.observed.merged(self._noise)
         level = merged.sides[:, 1:] @ self.observed.offset
-        inverse = factorized(self.prior, merged.variances).inverse()
+        inverse = cholesky_solver(self.prior, merged.variances).inverse()
         fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)
         precisions = inverse.diagonal() - fixed
         return level + merged.sides[:, 0] - self.dual / precisions, np.maximum(
@@ -113,10 +113,10 @@ def posterior_variances(
 ) -> Array:
     """Return the variances of g + hβ at some nodes of posteriors of the same prior, (k, posteriors)."""
     prior = posteriors[0].prior
-    systems = [posterior.system.suited(rows.shape[0]) for posterior in posteriors]
+    systems = [posterior.system.best_for(rows.shape[0]) for posterior in posteriors]
     result = np.repeat(prior.variances(rows)[:, None], len(posteriors), axis=1)
     for part, shared in prior.blocks(rows):
         for which, (posterior, system) in enumerate(zip(posteriors, systems, strict=True)):
-            loose, solved = posterior.slack(shared, columns[part])
-            result[part, which] += (loose * solved.T).sum(axis=1) - system.explained_diagonal(shared)
+            rho, solved = posterior.mean_uncertainty(shared, columns[part])
+            result[part, which] += (rho * solved.T).sum(axis=1) - system.explained_diagonal(shared)
     return np.maximum(result, 0.0)

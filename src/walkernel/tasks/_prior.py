@@ -1,4 +1,4 @@
-"""Gaussian process priors on nodes: what is checked of them, and the walks that they are made of."""
+"""Gaussian process priors on nodes: checks of their parameters, and their walks and features."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
-from walkernel.tasks._covariances import SOLVERS, Prior
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import check_random_seed, checked_walks
 from walkernel.tasks._observations import Array
+from walkernel.tasks._solvers import SOLVERS, Prior
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, Sampler, WalkSpec
 from walkernel.weights import Symmetric
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
-MOST_FREE = 32
-"""Terms of a modulation function that is learned term by term."""
+MAX_FREE_TERMS = 32
+"""Maximum number of terms of a modulation function that is learned term by term."""
 
 
-def start_of_search(
+def check_search(
     owner: str, graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
 ) -> tuple[Kernel, tuple[str, ...]]:
     """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
@@ -66,7 +66,7 @@ def walks_for(
     random_state: Any,
     learn: tuple[str, ...],
 ) -> Callable[[Kernel, tuple[str, ...]], WalkSpec]:
-    """Check what priors are made of; return what chooses walks for a kernel and what is learned of it."""
+    """Check the parameters of a prior; return a function that chooses walks for a kernel to be learned."""
     n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
     seed = check_random_seed(owner, random_state)
     check_covariance(owner, graph, kernel)
@@ -81,7 +81,7 @@ def walks_for(
 
 
 def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the hyper-parameters to learn; None is all that the kernel has but a free f."""
+    """Return the names of the hyper-parameters to learn; None means the default ones."""
     has_lengthscale = kernel.lengthscale is not None
     if learn is None:
         free = ("lengthscale", "amplitude", "noise") if has_lengthscale else ("amplitude", "noise")
@@ -100,36 +100,36 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
 
 
 def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
-    """Return the same prior with f as a sequence of its own, the amplitude in it."""
+    """Return the same prior with f as a free sequence that includes the amplitude."""
     kernel = hyper.kernel
-    if np.abs(kernel.modulation(2 * MOST_FREE)).argmax() >= MOST_FREE:
-        rule = f"one whose f is largest in its first {MOST_FREE} terms where f itself is learned"
+    if np.abs(kernel.modulation(2 * MAX_FREE_TERMS)).argmax() >= MAX_FREE_TERMS:
+        rule = f"one whose f is largest in its first {MAX_FREE_TERMS} terms where f itself is learned"
         refuse(owner, "kernel", rule, kernel, "Start from a narrower kernel, or use learn=None.")
-    f = hyper.amplitude * kernel.modulation(MOST_FREE)
+    f = hyper.amplitude * kernel.modulation(MAX_FREE_TERMS)
     wide = kernel if kernel.lengthscale is None else kernel.with_lengthscale(2 * kernel.lengthscale)
-    sizes = np.abs(wide.modulation(MOST_FREE))
+    sizes = np.abs(wide.modulation(MAX_FREE_TERMS))
     length = int(np.flatnonzero(sizes > 1e-2 * sizes.max())[-1]) + 1
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
 def prior_at(spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
     """Return the prior of g at some nodes."""
-    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weighing, ids))
+    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weights, ids))
     return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
 
 
 def prior_blocks(
     spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-    """Give the rows of Φ of some nodes in blocks, as the prior has them."""
-    for part, features in WALK_CACHE.blocks(spec, hyper.weighing, ids):
+    """Yield the rows of Φ of some nodes, as the prior uses them, in blocks."""
+    for part, features in WALK_CACHE.blocks(spec, hyper.weights, ids):
         yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
 
 
 def _with_nugget(
     hyper: Hyperparameters, rows: scipy.sparse.csr_array, ids: NDArray[np.int64]
 ) -> scipy.sparse.csr_array:
-    """Return (Φ, ν/a E): what a node has of its own is a feature that no other node has."""
+    """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""
     if not hyper.nugget:
         return rows
     n, n_nodes = rows.shape
@@ -158,7 +158,7 @@ def mean_columns(owner: str, graph: Graph, mean: str, covariates: ArrayLike | No
 
 
 def check_rank(owner: str, columns: Array) -> None:
-    """Refuse columns of the mean function that the observations cannot tell apart."""
+    """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
     q = columns.shape[1]
     scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
     if np.linalg.matrix_rank(scaled) < q:
@@ -170,7 +170,7 @@ def check_rank(owner: str, columns: Array) -> None:
 
 
 def check_solver(owner: str, solver: str, tol: float, max_iter: int) -> dict[str, Any]:
-    """Return checked options of ``make_system``."""
+    """Return valid options of ``make_solver``."""
     return {
         "owner": owner,
         "solver": one_of(owner, "solver", solver, SOLVERS),

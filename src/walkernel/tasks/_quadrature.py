@@ -1,4 +1,4 @@
-"""Rules for ∫₀ᵗ exp(G(t−τ)) y(τ) dτ: where the source is looked at, and with what weight."""
+"""Quadrature rules for ∫₀ᵗ exp(G(t−τ)) y(τ) dτ: times at which the source is evaluated, and weights."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, real_array, refuse
 from walkernel._door import warn
 
-FEWEST_POINTS = 4
-MOST_POINTS = 1024
+MIN_POINTS = 4
+MAX_POINTS = 1024
 Source = Callable[[float], NDArray[np.float64]]
 
 
@@ -30,34 +30,34 @@ def gauss_legendre(start: float, stop: float, n_points: int) -> Rule:
     return Rule(start + half * (nodes + 1), half * weights)
 
 
-def suited_points(source: Source | None, start: float, stop: float, speed: float, tol: float) -> int:
-    """Return how many Gauss–Legendre points an interval needs; ``source`` is None for a constant one.
+def choose_n_points(source: Source | None, start: float, stop: float, speed: float, tol: float) -> int:
+    """Return the number of Gauss–Legendre points for an interval; ``source`` is None if it is constant.
 
-    They must integrate e^(−speed · τ), the fastest mode of G, to ``tol``. For a source y that changes with
-    time the number is doubled until some moments of y agree with those of half as many points, relative to
-    ∫‖y‖ dτ.
+    The rule must integrate e^(−speed · τ), the fastest mode of G, to ``tol``. For a source y that changes
+    with time the number is doubled until some moments of y agree with those of half as many points, relative
+    to ∫‖y‖ dτ.
     """
-    n, length = FEWEST_POINTS, stop - start
+    n, length = MIN_POINTS, stop - start
     exact = -np.expm1(-speed * length) / speed
 
     def error(n: int) -> float:
         times, weights = gauss_legendre(0.0, length, n)
         return float(abs(weights @ np.exp(-speed * times) - exact) / exact)
 
-    while n < MOST_POINTS and error(n) > tol:
+    while n < MAX_POINTS and error(n) > tol:
         n *= 2
     if source is None:
         change = error(n)
     else:
         coarse, _ = _moments(source, start, stop, speed, n)
         fine, size = _moments(source, start, stop, speed, 2 * n)
-        while (change := _largest(fine - coarse) / size) > tol and 2 * n < MOST_POINTS:
+        while (change := _largest(fine - coarse) / size) > tol and 2 * n < MAX_POINTS:
             n *= 2
             coarse, (fine, size) = fine, _moments(source, start, stop, speed, 2 * n)
     if change > tol:
         warn(
             f"solve_ode: {n} points of quadrature leave an error of {change:.1e} in the integral over the "
-            "source. Give more n_points, or times t in between; solve from jump to jump of a source."
+            "source. Use more n_points or intermediate times t, at the jumps of a discontinuous source."
         )
     return n
 
@@ -65,7 +65,7 @@ def suited_points(source: Source | None, start: float, stop: float, speed: float
 def _moments(
     source: Source, start: float, stop: float, speed: float, n_points: int
 ) -> tuple[NDArray[np.float64], float]:
-    """Return ∫ p y dτ for p = 1, τ, e^(−speed · (stop−τ)), which no symmetry of y hides, and ∫‖y‖ dτ."""
+    """Return ∫ p y dτ for p = 1, τ, e^(−speed · (stop−τ)), which symmetry does not cancel, and ∫‖y‖ dτ."""
     times, weights = gauss_legendre(start, stop, n_points)
     place = (times - start) / (stop - start)
     tests = np.array([np.ones(n_points), place, np.exp(-speed * (stop - times))]) * weights

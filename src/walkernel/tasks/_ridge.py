@@ -12,8 +12,8 @@ from walkernel._checks import flag, real_number, whole_number
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.tasks._covariances import Prior, make_system
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_spec
+from walkernel.tasks._solvers import Prior, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler
 
@@ -21,9 +21,9 @@ from walkernel.walks import Sampler
 class NodeRidge(NodeRegressor):
     """Ridge regression on the features of nodes: minimise Σ_i w_i (y_i − φ_i·c − b)² + α ‖c‖².
 
-    The kernel is ΦΦᵀ of one walk set, positive semidefinite by construction; what its diagonal has too much
-    acts like a larger α. Up to 4096 nodes the dual n×n system is factorised; beyond, conjugate gradients use
-    Φ and Φᵀ alone.
+    The kernel is ΦΦᵀ of a single set of walks, positive semidefinite by construction; the upward bias of its
+    diagonal acts like a larger α. For at most 4096 nodes the dual n×n system is factorized; for more,
+    conjugate gradients use Φ and Φᵀ alone.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class NodeRidge(NodeRegressor):
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given.
     tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and in how many iterations; if they do not,
-        ``fit`` raises RuntimeError.
+        Relative residual that conjugate gradients must reach, and the maximum number of iterations; ``fit``
+        raises RuntimeError if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
 
@@ -112,9 +112,9 @@ class NodeRidge(NodeRegressor):
         sides = targets.reshape(len(targets), -1)
         level = np.zeros(sides.shape[1])
         if self.fit_intercept:  # one more right-hand side, for b
-            level = sides.mean(axis=0)  # taken out, so that a large b costs no digits of the rest
+            level = sides.mean(axis=0)  # subtracted, to avoid cancellation where b is large
             sides = np.column_stack([sides - level, np.ones(len(sides))])
-        system = make_system(
+        system = make_solver(
             Prior(features, 1.0),
             alpha / weights[used],
             solver="auto",

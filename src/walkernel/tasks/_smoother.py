@@ -22,9 +22,9 @@ from walkernel.walks import Sampler, WalkSpec
 class NodeSmoother(NodeRegressor):
     """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
 
-    The walks of the known nodes and of those asked for are independent, so that v̂ is unbiased, also at nodes
-    that are known themselves. Kernels without a symmetric modulation take the lazy pair: only the nodes asked
-    for are walked from.
+    The walks of the known nodes and of the requested nodes are independent, so v̂ is unbiased, also at known
+    nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from the requested
+    nodes only.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class NodeSmoother(NodeRegressor):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            A node that is named twice with the same value counts once.
+            A repeated node must have the same value each time, and counts once.
         y : array of float, (n,) or (n, n_outputs)
         """
         owner = type(self).__name__
@@ -105,7 +105,7 @@ class NodeSmoother(NodeRegressor):
         return self
 
     def _right_side(self, spec: WalkSpec, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
-        """Return Φ₂, (known, n_nodes): where the walks from the known nodes go."""
+        """Return Φ₂, (known, n_nodes), the features of the known nodes."""
         if self._pair.other is None:
             shape = (known.size, spec.graph.n_nodes)
             starts = np.arange(known.size + 1)
@@ -122,9 +122,9 @@ class NodeSmoother(NodeRegressor):
         ----------
         X : nodes, (n,) or (n, 1)
         return_std : bool
-            Also return the standard errors of the walks, by the jackknife over at least 16 independent
-            groups of them: how far the values are from those of endless walks, not from the truth. The
-            walks of all nodes concerned are walked once more. NaN where a value is not of the walks.
+            Also return standard errors, by the jackknife over at least 16 independent groups of walks. They
+            measure the distance to the value of infinitely many walks, not to the truth. The walks of all
+            nodes concerned are sampled once more. NaN where a value is the mean of the known values.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class NodeSmoother(NodeRegressor):
             Side(self._right_side(spec, known), right),
             groups,
         )
-        if total is not None:  # a constant has no error in a mean, and would cost digits of the rest
+        if total is not None:  # a constant has no error in a mean; subtracting it avoids cancellation
             weights = np.column_stack([weights[:, :-1] - self._mean, weights[:, -1:]])
             values = values - self._mean
         scaled, units = of_size_one(weights)

@@ -1,9 +1,8 @@
-"""One walk sample for a whole grid: walks are kept by graph, matrix, sampler, number and seed.
+"""One set of walks for a whole grid: walks are cached by graph, matrix, sampler, number and seed.
 
-A node is walked from once, when it is first asked for; every kernel, fold and estimator that asks for the
-same kind of walk again gets a re-weighting of the same deposits. Memory is bounded: what was not used for
-longest is dropped, and a sample that would not fit is drawn without being kept, which gives the same
-features to rounding.
+The walks of a node are sampled once, on first use; every kernel, fold and estimator that needs the same kind
+of walks re-weights the same deposits. Memory is bounded: the least recently used walks are dropped, and walks
+that would not fit are sampled without being kept, which gives the same features up to rounding.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ Lengths = NDArray[np.int64]
 Sequence = Kernel | Weights | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
 
 BLOCK = 2**15
-"""Nodes whose features are in memory together where those of all are too many to keep."""
+"""Number of nodes whose features are in memory together, where those of all nodes do not fit."""
 
 
 def record_bytes(spec: WalkSpec, n_nodes: int) -> float:
-    """Return the expected size of the record of walks from so many nodes."""
+    """Return the expected size of the walks from ``n_nodes`` nodes."""
     return n_nodes * spec.n_walks * (1 + spec.sampler.mean_steps) * BYTES_PER_DEPOSIT
 
 
@@ -48,7 +47,7 @@ class _Part:
         self.order = np.argsort(walks.ids)
 
     def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row of each node, -1 for one that is not here."""
+        """Return the row of each node, -1 for a node that is not in this part."""
         own = self.walks.ids
         place = np.minimum(np.searchsorted(own, ids, sorter=self.order), own.size - 1)
         rows = self.order[place]
@@ -91,12 +90,12 @@ class _Entry:
 
 
 class WalkCache:
-    """Walks that were asked for before, up to ``limit`` bytes.
+    """A cache of walks of at most ``limit`` bytes.
 
     Parameters
     ----------
     limit : int
-        Bytes to keep at most; 0 keeps nothing.
+        Maximum size in bytes; 0 keeps nothing.
 
     Examples
     --------
@@ -118,14 +117,14 @@ class WalkCache:
     def blocks(
         self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64]
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-        """Give the rows of Φ for some nodes in blocks; only those that fit into the cache are kept."""
+        """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
         kept = self._fits(spec, ids.size)
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
             yield part, self._features(spec, kernel, ids[part], kept)
 
     def _fits(self, spec: WalkSpec, n_nodes: int) -> bool:
-        """Tell whether the walks of so many nodes can be kept."""
+        """Return whether the walks of ``n_nodes`` nodes fit into the cache."""
         return record_bytes(spec, n_nodes) <= self.limit
 
     def _features(
@@ -142,7 +141,7 @@ class WalkCache:
         return rows if in_order else rows[where]
 
     def _kept(self, spec: WalkSpec, ids: NDArray[np.int64]) -> _Entry:
-        """Return the walks that were kept, those of the given nodes among them."""
+        """Return the cached walks, after sampling those of the given nodes that are missing."""
         key = spec.key()
         entry = self._entries.setdefault(key, _Entry())
         self._entries.move_to_end(key)
@@ -162,7 +161,7 @@ class WalkCache:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes kept, about."""
+        """Approximate size of the cached walks in bytes."""
         return sum(entry.n_bytes for entry in list(self._entries.values()))
 
 

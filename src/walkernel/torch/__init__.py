@@ -31,16 +31,15 @@ from walkernel.torch._walk_tensors import WalkTensors
 
 if TYPE_CHECKING:
     from walkernel.torch._gpytorch import GRFKernel
-    from walkernel.torch._operator import FeatureOperator
+    from walkernel.torch._operator import WalkCovariance
 
-_OF_GPYTORCH = {"FeatureOperator": "_operator", "GRFKernel": "_gpytorch"}
+_GPYTORCH_NAMES = {"WalkCovariance": "_operator", "GRFKernel": "_gpytorch"}
 
 __all__ = [
     "Bounds",
     "DeviceKernel",
     "DeviceWalks",
     "ExpectedError",
-    "FeatureOperator",
     "FreeModulation",
     "GRFKernel",
     "HeldOutErrors",
@@ -49,6 +48,7 @@ __all__ = [
     "NeuralModulation",
     "Schedule",
     "TaskFit",
+    "WalkCovariance",
     "WalkTensors",
     "angular_loss",
     "cross_entropy_loss",
@@ -65,10 +65,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_GPYTORCH:
+    if name not in _GPYTORCH_NAMES:
         raise AttributeError(f"module 'walkernel.torch' has no attribute {name!r}")
     try:
-        value = getattr(importlib.import_module(f"walkernel.torch.{_OF_GPYTORCH[name]}"), name)
+        value = getattr(importlib.import_module(f"walkernel.torch.{_GPYTORCH_NAMES[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("gpytorch", "linear_operator"):
             raise

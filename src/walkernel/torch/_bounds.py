@@ -1,4 +1,4 @@
-"""Theorem 2.3 and its corollary for a kernel that was learned, on the graph at hand."""
+"""Theorem 2.3 and its corollary for a learned kernel on a given graph."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Bounds(NamedTuple):
     """How much a learned kernel can overfit.
 
     ``complexity`` is Theorem 2.3's bound on the empirical Rademacher complexity of its unit ball, with
-    αᵢ^(M) = |αᵢ|; ``gap`` what the true error exceeds the margin loss by at most, with probability 1 − δ,
-    for a margin (appendix A.4).
+    αᵢ^(M) = |αᵢ|; ``gap`` is an upper bound of the true error minus the margin loss, with probability
+    1 − δ (appendix A.4).
     """
 
     complexity: float
@@ -30,7 +30,7 @@ class Bounds(NamedTuple):
     delta: float
 
     def report(self) -> str:
-        """Say them in words."""
+        """Return a description of the bounds."""
         return (
             f"Theorem 2.3 with ρ = {self.spectral_radius:.3g} and {self.n_samples} nodes: Rademacher "
             f"complexity at most {self.complexity:.4g}; error at most margin loss + {self.gap:.4g} (margin "
@@ -53,7 +53,7 @@ def learned_bounds(
     Parameters
     ----------
     modulation : modulation
-        What was learned; α = f₁ * f₂.
+        The learned modulation; α = f₁ * f₂.
     graph : Graph
         The graph, of which the spectral radius of M is used.
     n_samples : int

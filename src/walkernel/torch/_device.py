@@ -1,4 +1,4 @@
-"""The front door to walks on a device: walks, features and products, by the names they have in the core."""
+"""Walks, features and kernels on a device, by the names that they have in the core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import choose_sampler
 from walkernel.sampling import checked_spec
-from walkernel.torch._device_walks import DeviceWalks, Walker, checked_device
+from walkernel.torch._device_walks import DeviceWalks, Walker, check_device
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Sampler
 
@@ -48,11 +48,11 @@ def sample_walks(
     device : device or str
         A CUDA device; the CPU only where Triton interprets its kernels (TRITON_INTERPRET=1).
     dtype : dtype
-        float32 or float64, of the loads.
+        The dtype of the loads, float32 or float64.
     """
     owner = "walkernel.torch.sample_walks"
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return Walker(spec, checked_device(owner, device), _dtype(owner, dtype)).record()
+    return Walker(spec, check_device(owner, device), _dtype(owner, dtype)).record()
 
 
 @door
@@ -71,7 +71,8 @@ def sample_features(
 ) -> Tensor:
     """Sample walks on a device and return their features as a CSR tensor, (len(nodes), n_nodes).
 
-    Deposits are kept for ``block_size`` start nodes at a time: about 16 bytes for each step of their walks.
+    The deposits of ``block_size`` start nodes are in memory at a time: about 16 bytes per step of their
+    walks.
 
     Parameters
     ----------
@@ -80,21 +81,21 @@ def sample_features(
     device, dtype
         As in ``sample_walks``.
     block_size : int
-        Start nodes whose walks are in memory together.
+        Number of start nodes whose walks are in memory together.
     """
     owner = "walkernel.torch.sample_features"
     instance(owner, "kernel", kernel, Kernel)
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
-    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    where, dtype = check_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
-    with memory_advice(owner, block_size):
+    with explain_out_of_memory(owner, block_size):
         walker = Walker(spec, where, dtype)
         parts = [block.record().features(kernel) for _, block in walker.blocks(block_size)]
-        return parts[0] if len(parts) == 1 else _stacked(parts)
+        return parts[0] if len(parts) == 1 else _stack(parts)
 
 
-def _stacked(parts: list[Tensor]) -> Tensor:
-    """Return CSR matrices one below the other."""
+def _stack(parts: list[Tensor]) -> Tensor:
+    """Return CSR matrices stacked vertically."""
     counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
     indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
     columns, data = (
@@ -119,10 +120,10 @@ def estimate_kernel(
     dtype: torch.dtype = torch.float32,
     block_size: int = 2**22,
 ) -> DeviceKernel:
-    """Estimate a kernel on a device from two independent sets of walks, which are walked again when needed.
+    """Estimate a kernel on a device from two independent sets of walks, which each product samples again.
 
-    Nothing is stored: K̂ @ V walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start nodes at a
-    time, and needs memory for the graph, V and one more matrix of its size.
+    No features are stored: K̂ @ V samples walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start
+    nodes at a time, and needs memory for the graph, V and one more matrix of the size of V.
 
     Parameters
     ----------
@@ -131,20 +132,20 @@ def estimate_kernel(
     device, dtype
         As in ``sample_walks``.
     block_size : int
-        Start nodes whose walks are in flight together.
+        Number of start nodes whose walks are sampled together.
     """
     owner = "walkernel.torch.estimate_kernel"
     instance(owner, "graph", graph, Graph)
     instance(owner, "kernel", kernel, Kernel)
     check_convergence(graph, kernel)
     sampler = choose_sampler(graph, kernel, n_walks=n_walks) if sampler is None else sampler
-    where, dtype = checked_device(owner, device), _dtype(owner, dtype)
+    where, dtype = check_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
     sides = [
         checked_spec(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
         for stream, transpose in ((0, False), (1, graph.directed))
     ]
-    with memory_advice(owner, block_size):
+    with explain_out_of_memory(owner, block_size):
         left, right = (Walker(side, where, dtype) for side in sides)
     return DeviceKernel(kernel, left, right, block_size)
 
@@ -165,7 +166,7 @@ class DeviceKernel:
         if not isinstance(V, Tensor) or V.ndim != 2 or V.shape[0] != self.shape[0] or V.shape[1] == 0:
             got = Described(f"shape {tuple(V.shape)}") if isinstance(V, Tensor) else V
             refuse("DeviceKernel", "V", f"a tensor of shape ({self.shape[0]}, columns)", got, error=TypeError)
-        with memory_advice("DeviceKernel", self._block_size):
+        with explain_out_of_memory("DeviceKernel", self._block_size):
             V = V.to(self._left.device, self._left.dtype).contiguous()
             middle, result = torch.zeros_like(V), torch.zeros_like(V)
             for part, walker in self._right.blocks(self._block_size):
@@ -179,8 +180,8 @@ class DeviceKernel:
 
 
 @contextmanager
-def memory_advice(owner: str, block_size: int) -> Iterator[None]:
-    """Say what to do where the memory of the device does not suffice."""
+def explain_out_of_memory(owner: str, block_size: int) -> Iterator[None]:
+    """Raise a MemoryError with advice where the memory of the device does not suffice."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

@@ -1,6 +1,6 @@
-"""Walks on a device: the tables that its kernels gather from, and what is made of the walks there.
+"""Walks on a device: the tables that its kernels read, and the features computed from the walks.
 
-They are the walks of ``walkernel.sample_walks`` with the same arguments: the same nodes in the same order,
+The walks are those of ``walkernel.sample_walks`` with the same arguments: the same nodes in the same order,
 and loads that differ by rounding. Exact heads are followed on the CPU, and walks begin where they end.
 """
 
@@ -25,22 +25,22 @@ from walkernel.walks import Deposits, Head, WalkSpec
 from walkernel.weights import KernelOrF
 
 BLOCK = 128
-"""Walks that one program of the walker advances together."""
-ROOMS = (64, 128, 256, 512, 1024, 2048)
-"""Deposits of a row that one program sorts; longer rows are sorted all together."""
+"""Number of walks that one Triton program advances together."""
+SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
+"""Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
 
 
 class Walker:
-    """Walks on a device: start nodes, tables and the law of the walks, ready for the kernels.
+    """Walks on a device: start nodes, tables and the length law, ready for the kernels.
 
     Parameters
     ----------
     spec : WalkSpec
-        Which walks.
+        What defines the walks.
     device : device
-        Where they are walked.
+        The device that walks are sampled on.
     dtype : dtype
-        Of loads.
+        The dtype of loads.
     """
 
     def __init__(self, spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> None:
@@ -54,7 +54,7 @@ class Walker:
         self._start_from(spec)
 
     def _start_from(self, spec: WalkSpec) -> None:
-        """Take the start nodes, and where their heads end."""
+        """Set the start nodes, and the ends of their heads."""
         self.spec, self.n_walkers = spec, spec.ids.size * spec.n_walks
         self._starts = self._tensor(spec.ids)
         self.head, front = spec.heads()
@@ -65,7 +65,7 @@ class Walker:
         ]
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
-        """Give walkers from at most so many of the start nodes at a time, which share the tables."""
+        """Yield walkers for at most ``size`` start nodes at a time, which share the tables."""
         ids = self.spec.ids
         for begin in range(0, ids.size, size):
             part = slice(begin, min(begin + size, ids.size))
@@ -80,7 +80,7 @@ class Walker:
         return torch.tensor(np.ascontiguousarray(array), dtype=self.dtype, device=self.device)
 
     def _words(self, array: NDArray[np.uint64]) -> Tensor:
-        """Return words of 64 bits as signed ones, which Triton and PyTorch know."""
+        """Return words of 64 bits as signed integers, which Triton and PyTorch support."""
         return self._tensor(np.ascontiguousarray(array).view(np.int64))
 
     def draw_lengths(self) -> Tensor:
@@ -138,7 +138,7 @@ class Walker:
         return self._reals(factors)
 
     def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
-        """Add Φ_f U to a matrix with a row for each start node, without making Φ."""
+        """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
         from walkernel.torch._triton_walks import GATHER
 
         weights = self.factors(f / self.spec.n_walks)
@@ -148,7 +148,7 @@ class Walker:
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
     def scatter(self, f: NDArray[np.float64], own: Tensor, matrix: Tensor) -> None:
-        """Add Φ_fᵀ V to a matrix with a row for each node, without making Φ."""
+        """Add Φ_fᵀ V to a matrix with a row for each node, without forming Φ."""
         from walkernel.torch._triton_walks import SCATTER
 
         weights = self.factors(f / self.spec.n_walks)
@@ -158,14 +158,14 @@ class Walker:
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 
     def head_entries(self, f: NDArray[np.float64]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what exact heads leave, weighted by f: rows, columns and values."""
+        """Return the deposits of exact heads, weighted by f: rows, columns and values."""
         head = self.head
         rows = np.repeat(np.arange(self.spec.ids.size), np.diff(head.indptr))
         values = head.loads * f[head.lengths]
         return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
 
     def record(self) -> DeviceWalks:
-        """Walk, and keep all deposits."""
+        """Sample the walks and record all deposits."""
         from walkernel.torch._triton_walks import RECORD
 
         lengths = self.draw_lengths()
@@ -195,9 +195,9 @@ class DeviceWalks(WalkSpec):
     indptr : Tensor of int64, (n + 1,)
         The deposits of start node i are at indptr[i] : indptr[i + 1], walk by walk.
     nodes, lengths, loads : Tensor, (deposits,)
-        Where, at which length and how much; length 0 opens a walk.
+        Node, length and load of each deposit; length 0 begins a walk.
     head : Head
-        What an exact head left, in the memory of the CPU.
+        The deposits of an exact head, in the memory of the CPU.
     """
 
     indptr: Tensor
@@ -228,11 +228,11 @@ class DeviceWalks(WalkSpec):
             indptr, nodes, values = self._with_heads(nodes, values, weights)
         shape = (self.ids.size, self.graph.n_nodes)
         if values.dtype == torch.float32 and nodes.dtype == torch.int32 and values.is_cuda:
-            return _coalesced_by_row(indptr, nodes, values, shape)
-        return _coalesced(indptr, nodes, values, shape)
+            return _coalesce_by_row(indptr, nodes, values, shape)
+        return _coalesce(indptr, nodes, values, shape)
 
     def _with_heads(self, nodes: Tensor, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return deposits with those of the heads behind them, row by row."""
+        """Return the deposits of walks followed by those of the heads, row by row."""
         options = {"device": values.device}
         starts = torch.tensor(self.head.indptr, **options)
         lengths = torch.tensor(self.head.lengths, **options).long()
@@ -250,8 +250,8 @@ def _rows(indptr: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(counts.numel(), device=indptr.device), counts)
 
 
-def _coalesced(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Add up what the deposits of a row left on the same node, by a sort of all deposits."""
+def _coalesce(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Sum the deposits of a row at the same node, by sorting all deposits."""
     key, order = torch.sort(_rows(indptr) * shape[1] + nodes)
     distinct, place = torch.unique_consecutive(key, return_inverse=True)
     data = torch.zeros(distinct.numel(), dtype=values.dtype, device=values.device)
@@ -260,16 +260,16 @@ def _coalesced(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, 
     return _csr(torch.cumsum(counts, 0), distinct % shape[1], data, shape)
 
 
-def _coalesced_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Add up what the deposits of a row left on the same node, each row sorted by a program of its own."""
+def _coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Sum the deposits of a row at the same node; one Triton program sorts each row."""
     from walkernel.torch._triton_walks import sort_rows
 
     counts = indptr.diff()
-    if int(counts.max()) > ROOMS[-1]:
-        return _coalesced(indptr, nodes, values, shape)
+    if int(counts.max()) > SORT_SIZES[-1]:
+        return _coalesce(indptr, nodes, values, shape)
     by_node, totals = torch.empty_like(nodes), torch.empty_like(values)
     least = 0
-    for room in ROOMS:
+    for room in SORT_SIZES:
         rows = torch.nonzero((counts > least) & (counts <= room))[:, 0]
         if rows.numel():
             sort_rows[(rows.numel(),)](rows, indptr, nodes, values, by_node, totals, ROOM=room)
@@ -286,12 +286,12 @@ def _csr(ends: Tensor, columns: Tensor, data: Tensor, shape: tuple[int, int]) ->
     return csr_tensor(indptr.to(columns.dtype), columns, data, shape)
 
 
-def checked_device(owner: str, device: torch.device | str) -> torch.device:
+def check_device(owner: str, device: torch.device | str) -> torch.device:
     """Return a device that the kernels run on."""
     found = torch.device(device)
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     if found.type == "cuda" and not torch.cuda.is_available():
-        refuse(owner, "device", "one that is there", Described(f"{found}, but no CUDA device is found"))
+        refuse(owner, "device", "an available device", Described(f"{found}, but no CUDA device was found"))
     if found.type != "cuda" and not interpreted:
         remedy = "Use walkernel.sample_walks on the CPU."
         refuse(owner, "device", "a CUDA device", Described(str(found)), remedy)

@@ -33,15 +33,15 @@ class ExpectedError:
     Parameters
     ----------
     graph : Graph
-        The graph; matrices of its size are held for each length.
+        The graph; one dense matrix is stored for each length.
     kernel : Kernel
         K.
     n_walks : int
         Walks from each node, on each side.
     sampler : IndependentWalks
-        Their law.
+        How walks are drawn.
     n_lengths : int
-        Terms of f that are used.
+        Number of terms of f that are used.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ExpectedError:
         instance("ExpectedError", "kernel", kernel, Kernel)
         n_walks = whole_number("ExpectedError", "n_walks", n_walks, 1)
         n_lengths = whole_number("ExpectedError", "n_lengths", n_lengths, 1)
-        remedy = "The closed form knows no coupled walks; learn from samples with walks='fresh'."
+        remedy = "The closed form does not cover coupled walks; learn from samples with walks='fresh'."
         instance("ExpectedError", "sampler", sampler, IndependentWalks, remedy)
         n = graph.n_nodes
         fits_in_memory("ExpectedError", (n_lengths, n, n), "Learn from samples with walks='fresh'.")
@@ -80,14 +80,14 @@ class ExpectedError:
         M = graph.to_scipy(kernel.matrix)
         self._powers = torch.as_tensor(_powers(M.toarray(), n_lengths), **options)
         self._visits = [
-            torch.as_tensor(self._visited(graph, kernel, sampler, survival, side), **options)
+            torch.as_tensor(self._expected_visits(graph, kernel, sampler, survival, side), **options)
             for side in (False, True)
         ]
         self._target = torch.as_tensor(exact_kernel(graph, kernel), **options)
         self._n_walks, self._n_lengths = n_walks, n_lengths
 
     @staticmethod
-    def _visited(
+    def _expected_visits(
         graph: Graph, kernel: Kernel, sampler: Sampler, survival: np.ndarray, transpose: bool
     ) -> np.ndarray:
         """Return v_l, (lengths, nodes)."""
@@ -99,7 +99,7 @@ class ExpectedError:
         return np.array(visits) / survival[:, None]
 
     def __call__(self, modulation: ModulationBase) -> Tensor:
-        """Return the relative error, differentiable by the parameters."""
+        """Return the relative error, differentiable with respect to the parameters."""
         check_modulation("ExpectedError", modulation)
         return self.of_sides(*modulation.sides(self._n_lengths))
 

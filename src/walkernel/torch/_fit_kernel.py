@@ -24,8 +24,8 @@ from walkernel.operators import exact_kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._held_out import (
-    CHOOSING,
-    STARTING,
+    INITIALIZATION,
+    SELECTION,
     TRAINING,
     HeldOutErrors,
     Pairs,
@@ -35,13 +35,13 @@ from walkernel.torch._held_out import (
 )
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
 from walkernel.torch._starts import moment_growth, start_decay
-from walkernel.torch._training import SMALL, Loop, Schedule, Trained, train
+from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Loop, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
 SOURCES = ("fresh", "bank", "expected")
-JUDGEMENTS = 10
-"""Times that a start is judged in its training."""
+N_EVALUATIONS = 10
+"""Number of evaluations while a start is trained."""
 NEGLIGIBLE = 1e-10
 
 
@@ -54,11 +54,11 @@ class KernelFit:
     modulation : modulation
         The best that was found.
     kernel : Kernel
-        The kernel that it estimates without bias: Σ (f * f)_k Mᵏ, which is not the one that was asked for.
+        The kernel that it estimates without bias: Σ (f * f)_k Mᵏ, which differs from the target kernel.
     history : ndarray, (epochs,)
         Training loss of the start that won.
     chosen_by : ndarray, (starts,)
-        Error of each start on the walks, or in the closed form, by which the best was chosen.
+        Error of each start by which the best one was chosen, on separate walks or in closed form.
     errors : HeldOutErrors
         Learned against unbiased on the first graph, on walks that neither trained nor chose.
     bounds : Bounds
@@ -86,7 +86,7 @@ class KernelFit:
         return self.errors.ratio_stderr
 
     def report(self) -> str:
-        """Say in words what was learned."""
+        """Return a description of what was learned."""
         e = self.errors
         ended = ", ended by an interrupt" if self.interrupted else ""
         f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
@@ -115,21 +115,21 @@ def fit_to_kernel(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelFit:
-    """Learn the modulation with which K̂ has the least expected squared error for so many walks.
+    """Learn the modulation that minimises the expected squared error of K̂ for a number of walks.
 
-    Long walks are seldom and their deposits vary much: an f that weights them less is biased, and better.
-    It is better than the unbiased f with the same number of the same walks. With others, such as those that
-    ``estimate_kernel`` and the estimators choose if they are given no sampler, its bias stays and its gain
-    does not: give them this ``sampler``, or learn for theirs, ``choose_sampler(graph, kernel)``.
+    Long walks are rare and their deposits have a large variance: an f that weights them less is biased, but
+    has a smaller error. This holds for the same number of walks of the same sampler. With other walks, such
+    as those that ``estimate_kernel`` and the estimators choose by default, the bias remains and the gain may
+    not: pass them this ``sampler``, or learn for theirs, ``choose_sampler(graph, kernel)``.
 
     Parameters
     ----------
     graphs : Graph or list of Graph
-        Graphs to learn on, of some thousand nodes at most: K is computed exactly.
+        Graphs to learn on, with at most a few thousand nodes, because K is computed exactly.
     kernel : Kernel
         The kernel to estimate.
     n_walks : int
-        Walks from each node; the more, the nearer the learned f is to the unbiased one.
+        Walks from each node; with more walks, the learned f is closer to the unbiased one.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation or list of them, optional
@@ -142,13 +142,13 @@ def fit_to_kernel(
     ensembles : {"independent", "shared"}
         K̂ = Φ₁Φ₂ᵀ from two sets of walks, or ΦΦᵀ from one, as in the paper.
     n_samples : int
-        Samples of a bank, and those by which starts are compared.
+        Number of samples in a bank, and of samples by which starts are compared.
     n_held_out : int
         Samples for the errors that are reported.
     schedule : Schedule, optional
         Number of epochs and rates; ``Schedule.paper()`` is that of the paper.
     seed : int
-        Of walks and random starts.
+        Seed of the walks and of random starts.
     progress : callable, optional
         Called with (epochs done, epochs in all).
 
@@ -176,7 +176,7 @@ def fit_to_kernel(
     n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
     instance(owner, "schedule", schedule, Schedule)
-    starts = _starts(owner, modulation, _usual(graphs, kernel, sampler), seed)
+    starts = _starts(owner, modulation, _default_scales(graphs, kernel, sampler), seed)
     task = _KernelTask(graphs, kernel, pairs, walks, whole_number(owner, "n_samples", n_samples, 1), seed)
     trained = _train_all(owner, task, starts, schedule, progress_callback(owner, progress))
     values = np.array([one.best for one in trained])
@@ -201,9 +201,9 @@ def _train_all(
     schedule: Schedule,
     progress: Callable[[int, int], object] | None,
 ) -> list[Trained]:
-    """Train from every start; an interrupt ends all."""
+    """Train from every start; an interrupt ends the training."""
     trained: list[Trained] = []
-    total, every = len(starts) * schedule.n_epochs, max(1, schedule.n_epochs // JUDGEMENTS)
+    total, every = len(starts) * schedule.n_epochs, max(1, schedule.n_epochs // N_EVALUATIONS)
     for start in starts:
         task.use(start)
         done = len(trained) * schedule.n_epochs
@@ -212,7 +212,7 @@ def _train_all(
             if progress is not None:
                 progress(done + epoch, total)
 
-        loop = Loop(owner, task.steps, task.judge, every, None, report, task.is_small)
+        loop = Loop(owner, task.steps, task.evaluate, every, None, report, task.is_small)
         trained.append(train(start, loop, schedule))
         if trained[-1].interrupted:
             break
@@ -235,11 +235,11 @@ class _KernelTask:
 
     @property
     def is_small(self) -> bool:
-        """Tell whether every kernel matrix is small."""
-        return max(graph.n_nodes for graph in self._graphs) ** 2 < SMALL
+        """Whether every kernel matrix is small."""
+        return max(graph.n_nodes for graph in self._graphs) ** 2 < MAX_ONE_THREAD_SIZE
 
     def use(self, modulation: ModulationBase) -> None:
-        """Take a modulation, and what its device and dtype ask for."""
+        """Set the modulation to train, and move targets and walks to its device and dtype."""
         first = next(modulation.parameters())
         self._options: dict[str, Any] = {"device": first.device, "dtype": first.dtype}
         self._modulation = modulation
@@ -253,7 +253,7 @@ class _KernelTask:
                 for graph in self._graphs
             ]
             return
-        self._chosen_by = [self._sample(CHOOSING, k) for k in range(self._n_samples)]
+        self._chosen_by = [self._sample(SELECTION, k) for k in range(self._n_samples)]
         if self._walks == "bank":
             self._bank = [self._sample(TRAINING, k) for k in range(self._n_samples)]
 
@@ -266,7 +266,7 @@ class _KernelTask:
         return [tensors(left, right) for left, right in drawn]
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
-        """Give the one loss of an epoch."""
+        """Yield the single loss of an epoch."""
         if self._walks == "expected":
             yield self._expected_error()
         elif self._walks == "bank":
@@ -275,8 +275,8 @@ class _KernelTask:
             yield self._error(self._sample(TRAINING, epoch))
 
     @torch.no_grad()
-    def judge(self) -> float:
-        """Return the error on walks that are not trained on, or that of the closed form."""
+    def evaluate(self) -> float:
+        """Return the error on walks that are not used for training, or the error in closed form."""
         if self._walks == "expected":
             return float(self._expected_error())
         return float(np.mean([float(self._error(sample)) for sample in self._chosen_by]))
@@ -296,15 +296,15 @@ class _KernelTask:
 def _closed_form_length(
     graphs: list[Graph], kernel: Kernel, sampler: Sampler, modulation: ModulationBase
 ) -> int:
-    """Return the number of terms after which the variance of the kernel's own f and of the start is complete.
+    """Return the number of terms that contribute to the variance with the kernel's own f and with the start.
 
-    Terms of the start that are left out would be in every estimate, and never be learned.
+    Omitted terms of the start would be part of every estimate, but would never be trained.
     """
     n, needed = sampler.longest + 1, 2
     growth = np.arange(n) * math.log(moment_growth(graphs, kernel.matrix, sampler))
     own = kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)
     for f in (own, *(side.detach().cpu().double().numpy() for side in modulation.sides(n))):
-        with np.errstate(divide="ignore"):  # by logarithms, for large entries have large powers
+        with np.errstate(divide="ignore"):  # logarithms, because powers of large entries overflow
             sizes = 2 * np.log(np.abs(f)) + growth - np.log(sampler.survival()[:n])
         if not np.isfinite(f).all():
             return n
@@ -314,9 +314,9 @@ def _closed_form_length(
 
 
 def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:
-    """Return graphs as a list, each of which the kernel converges on."""
+    """Return graphs as a list, after checking that the kernel converges on each."""
     instance(owner, "kernel", kernel, Kernel)
-    found = [graphs] if isinstance(graphs, Graph) else _listed(owner, "graphs", "a Graph", graphs)
+    found = [graphs] if isinstance(graphs, Graph) else _as_list(owner, "graphs", "a Graph", graphs)
     for graph in found:
         instance(owner, "graphs", graph, Graph)
         check_convergence(graph, kernel)
@@ -332,14 +332,14 @@ def _starts(
     """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
         amplitude, decay = usual
-        seeds = np.random.SeedSequence((STARTING, seed)).generate_state(3).tolist()
+        seeds = np.random.SeedSequence((INITIALIZATION, seed)).generate_state(3).tolist()
         return [
             NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=own)
             for init, own in zip(("flat", "random", "random"), seeds, strict=True)
         ]
     if isinstance(modulation, ModulationBase):
         return [deepcopy(modulation)]
-    given = _listed(owner, "modulation", "a modulation", modulation)
+    given = _as_list(owner, "modulation", "a modulation", modulation)
     for one in given:
         if not isinstance(one, ModulationBase):
             got = Described(type(one).__name__)
@@ -347,15 +347,15 @@ def _starts(
     return [deepcopy(one) for one in given]
 
 
-def _listed(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
-    """Return several as a list, of at least one."""
+def _as_list(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
+    """Return a non-empty sequence as a list."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         refuse(owner, parameter, f"{kind} or a non-empty list of them", given, error=TypeError)
     return list(given)
 
 
-def _usual(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> tuple[float, float]:
-    """Return amplitude and decay with which a flat network is near the kernel's own f, if walks reach it."""
+def _default_scales(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> tuple[float, float]:
+    """Return amplitude and decay that bring a flat network near the kernel's own f, at finite variance."""
     f = np.abs(kernel.modulation(2) if kernel.has_root() else kernel.coefficients(2))
     radius = kernel.power_radius(0.5) if kernel.has_root() else kernel.radius
     decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else math.inf

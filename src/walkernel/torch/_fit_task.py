@@ -1,4 +1,4 @@
-"""Implicit kernel learning (Sec. 3.5): f that predicts well, through a loss on nodes that are hidden in turn.
+"""Implicit kernel learning (Sec. 3.5): f is trained to predict the values at nodes that are hidden in turn.
 
 In each epoch a few of the training nodes are hidden, their values are predicted from the others,
 
@@ -39,11 +39,11 @@ from walkernel._random import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.torch._bounds import Bounds, learned_bounds
-from walkernel.torch._held_out import CHOOSING, TRAINING, Pairs, check_ensembles
+from walkernel.torch._held_out import SELECTION, TRAINING, Pairs, check_ensembles
 from walkernel.torch._losses import NO_ANGLE, angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
 from walkernel.torch._starts import start_decay
-from walkernel.torch._training import SMALL, Loop, Schedule, check_loss, train
+from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import IndependentWalks, Sampler
 
@@ -85,7 +85,7 @@ class TaskFit:
     interrupted: bool
 
     def report(self) -> str:
-        """Say in words what was learned."""
+        """Return a description of what was learned."""
         ended = ", ended by an interrupt" if self.interrupted else ""
         f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
         return (
@@ -118,7 +118,7 @@ def fit_to_task(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> TaskFit:
-    """Learn the modulation that predicts values at nodes from those at others, for a loss of one's own.
+    """Learn the modulation that best predicts values at nodes from values at others, for any loss.
 
     Parameters
     ----------
@@ -151,17 +151,17 @@ def fit_to_task(
     masked : float
         Share of the training nodes that is hidden and predicted in an epoch.
     validation : float
-        Share of the nodes that is kept from training, to tell when to stop and what was best.
+        Share of the nodes that is held out, to decide when to stop and which parameters are best.
     normalize : bool
         Divide predictions by Σ_j K̂_ij.
     batch_size : int, optional
-        Hidden nodes of one step; all at once if not given.
+        Number of hidden nodes per step; all at once if not given.
     patience : int, optional
         Epochs without a better validation loss after which training ends; None for all epochs.
     schedule : Schedule, optional
         Number of epochs and rates.
     seed : int
-        Of walks and of the choice of nodes.
+        Seed of the walks and of the choice of nodes.
     progress : callable, optional
         Called with (epochs done, epochs in all).
 
@@ -208,14 +208,14 @@ def fit_to_task(
     total = schedule.n_epochs
     patience = None if patience is None else whole_number(owner, "patience", patience, 1)
     every = max(1, min(total // 20, (patience or total) // 4))
-    small = values.ids.size * pairs.n_walks < SMALL
-    loop = Loop(owner, task.steps, task.judge, every, patience, lambda epoch: report(epoch, total), small)
+    small = values.ids.size * pairs.n_walks < MAX_ONE_THREAD_SIZE
+    loop = Loop(owner, task.steps, task.evaluate, every, patience, lambda epoch: report(epoch, total), small)
     found = train(start, loop, schedule)
     length = start.n_terms(pairs.sampler.longest + 1)
     bounds = learned_bounds(start, graph, task.training.size, matrix=matrix, length=length)
     kernel = start.as_kernel(length=length, matrix=matrix)
-    history, judged = found.history, found.judged
-    return TaskFit(start, kernel, history, judged, found.best, bounds, values.classes, found.interrupted)
+    history, evaluations = found.history, found.evaluations
+    return TaskFit(start, kernel, history, evaluations, found.best, bounds, values.classes, found.interrupted)
 
 
 class _Settings(NamedTuple):
@@ -229,7 +229,7 @@ class _Settings(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """Nodes, what is spread from them, and what the loss compares with."""
+    """Nodes, the values that the kernel spreads from them, and the targets of the loss."""
 
     ids: NDArray[np.int64]  # (n,)
     spread: Tensor  # (n, k)
@@ -238,7 +238,7 @@ class _Values(NamedTuple):
 
 
 class _Task:
-    """Hiding, predicting, and the loss of it."""
+    """The loss of predictions at hidden nodes."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class _Task:
         order = self._random.permutation(values.ids.size)
         n_validation = min(max(1, round(settings.validation * order.size)), order.size - 2)
         self.validation, self.training = order[:n_validation], order[n_validation:]
-        self._judging = self._sample(CHOOSING, 0)
+        self._validation_walks = self._sample(SELECTION, 0)
         in_bank = settings.n_samples if settings.walks == "bank" else 0
         self._bank = [self._sample(TRAINING, k) for k in range(in_bank)]
 
@@ -269,7 +269,7 @@ class _Task:
         return first, second
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
-        """Hide some nodes and give the losses of batches of them."""
+        """Hide some nodes and yield the losses of batches of them."""
         n_hidden = min(max(1, round(self._settings.masked * self.training.size)), self.training.size - 1)
         hidden, known = np.split(self._random.permutation(self.training), [n_hidden])
         sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(TRAINING, epoch)
@@ -278,9 +278,9 @@ class _Task:
             yield self._loss_at(hidden[first : first + size], known, sample)
 
     @torch.no_grad()
-    def judge(self) -> float:
+    def evaluate(self) -> float:
         """Return the loss at the validation nodes, predicted from all training nodes."""
-        loss = self._loss_at(self.validation, self.training, self._judging)
+        loss = self._loss_at(self.validation, self.training, self._validation_walks)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             check_loss("fit_to_task", 0, loss)
         return float(loss)
@@ -305,7 +305,7 @@ class _Task:
 def _start(
     owner: str, modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler
 ) -> ModulationBase:
-    """Return a copy of the start, or the usual one."""
+    """Return a copy of the given start, or the default start."""
     if modulation is None:
         return NeuralModulation(decay=start_decay([graph], matrix, sampler))
     check_modulation(owner, modulation)
@@ -317,7 +317,9 @@ def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) ->
     ids = graph.ids(nodes)
     distinct(owner, "nodes", ids, graph.names)
     if ids.size < 3:
-        refuse(owner, "nodes", "at least 3, to hide one, keep one and judge by one", Described(str(ids.size)))
+        refuse(
+            owner, "nodes", "at least 3, to hide one, keep one and validate on one", Described(str(ids.size))
+        )
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
     if isinstance(y, (list, tuple)):
         one_kind(owner, "y", y)

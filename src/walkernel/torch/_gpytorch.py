@@ -1,4 +1,4 @@
-"""Graph kernels for GPyTorch: inputs are node ids, and what is trained is the lengthscale, or f itself.
+"""Graph kernels for GPyTorch: inputs are node ids, and the lengthscale or f itself is trained.
 
 Walks are sampled once, when the kernel is made; every evaluation afterwards is a re-weighting of them.
 """
@@ -24,13 +24,13 @@ from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
 from walkernel.sampling import MAX_WALKS, sample_walks
 from walkernel.torch._modulation import Modulation
-from walkernel.torch._operator import FeatureOperator
+from walkernel.torch._operator import WalkCovariance
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import SAMPLERS, IndependentWalks, Sampler
 from walkernel.weights import Symmetric
 
-MOST_KEPT = 16
-"""Selections of nodes that are remembered."""
+MAX_SELECTIONS = 16
+"""Maximum number of cached selections of nodes."""
 
 
 class GRFKernel(GPyTorchKernel):
@@ -40,8 +40,8 @@ class GRFKernel(GPyTorchKernel):
     labels. All members of a batch (…, n, 1) must be of the same nodes. The amplitude is that of a
     ``gpytorch.kernels.ScaleKernel`` around this one.
 
-    The diagonal is that of one walk set, too large on average, as it is in ``NodeGPRegressor``: the noise is
-    fitted beside it.
+    The diagonal is that of a single set of walks and biased upwards, as in ``NodeGPRegressor``: the noise is
+    fitted in its presence.
 
     Parameters
     ----------
@@ -54,32 +54,32 @@ class GRFKernel(GPyTorchKernel):
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn. If not given, ``choose_sampler`` chooses for kernels of 1/8 to 1.5 times the
-        lengthscale, as ``NodeGPRegressor`` does when it starts from the same kernel. Walks are not drawn
-        anew where training leaves that range: a kernel that has become too wide for them warns when it is
-        evaluated in eval mode. For a modulation the choice is that for its initial values, or
-        ``IndependentWalks()`` if these do not fall off.
+        lengthscale, as ``NodeGPRegressor`` does when it starts from the same kernel. Walks are not sampled
+        again if training leaves that range: a kernel that has become too wide for them warns when it is
+        evaluated in eval mode. For a modulation the sampler is chosen for its initial values, or is
+        ``IndependentWalks()`` if these do not decay.
     seed : int
         Seed of the walks.
     nodes : list of nodes, optional
-        Where walks start, by the addressing rule: the inputs that are possible; all nodes if not given.
+        Nodes that walks start from, which are the valid inputs; all nodes if not given.
     matrix : {"normalized", "adjacency", "combinatorial"}, optional
         The matrix of a modulation, "normalized" if not given; kernels have their own.
     lengthscale_prior : gpytorch.priors.Prior, optional
     lengthscale_constraint : gpytorch.constraints.Interval, optional
         ``Positive()`` if not given.
     batch_shape : torch.Size
-        Of lengthscales that are trained side by side.
+        Shape of a batch of lengthscales.
     device : device or str, optional
-        "cpu" if not given; the walks go along with ``kernel.to``.
+        "cpu" if not given; ``kernel.to`` moves the walks too.
     dtype : dtype
         float64 or float32.
 
     Attributes
     ----------
     walks : WalkTensors
-        The walks from all nodes that are possible.
+        The walks from all valid inputs.
     sampler : Sampler
-        How they were drawn.
+        The sampler of the walks.
 
     Examples
     --------
@@ -135,17 +135,17 @@ class GRFKernel(GPyTorchKernel):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the walks."""
+        """The dtype of the walks."""
         return self.walks.dtype
 
     @property
     def device(self) -> torch.device:
-        """That of the walks."""
+        """The device of the walks."""
         return self.walks.device
 
     def _apply(self, fn: Any, recurse: bool = True) -> GRFKernel:
         like = fn(torch.empty(0, dtype=self.dtype, device=self.device))
-        walks = self.walks.to(like.device, like.dtype)  # first, for parameters are never refused
+        walks = self.walks.to(like.device, like.dtype)  # first, because only the walks may be refused
         super()._apply(fn, recurse)
         if walks is not self.walks:
             self.walks = walks
@@ -153,7 +153,7 @@ class GRFKernel(GPyTorchKernel):
         return self
 
     def as_kernel(self) -> Kernel:
-        """Return the kernel as it is now, usable wherever kernels are.
+        """Return the current kernel, usable wherever kernels are.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class GRFKernel(GPyTorchKernel):
         return self.kernel.with_lengthscale(self.lengthscale.item())
 
     def modulation(self) -> Tensor:
-        """Return f as it is now at all lengths of the walks, differentiable, (…, n_lengths)."""
+        """Return the current f at all lengths of the walks, differentiable, (…, n_lengths)."""
         length = self.walks.n_lengths
         if isinstance(self.kernel, Modulation):
             return self.kernel(length)
@@ -190,7 +190,7 @@ class GRFKernel(GPyTorchKernel):
         diag: bool = False,
         last_dim_is_batch: bool = False,
         **params: Any,
-    ) -> FeatureOperator | Tensor:  # (…, n, m), or (…, n) if ``diag``
+    ) -> WalkCovariance | Tensor:  # (…, n, m), or (…, n) if ``diag``
         """Return the covariance between nodes."""
         if last_dim_is_batch:
             refuse(type(self).__name__, "last_dim_is_batch", "False", last_dim_is_batch)
@@ -199,7 +199,7 @@ class GRFKernel(GPyTorchKernel):
         rows, columns = self._walks_from(x1), self._walks_from(x2)
         f = self.modulation()
         batch = torch.broadcast_shapes(self.batch_shape, x1.shape[:-2], x2.shape[:-2])
-        covariance = FeatureOperator(f.expand(*batch, f.shape[-1]), rows, columns)
+        covariance = WalkCovariance(f.expand(*batch, f.shape[-1]), rows, columns)
         return covariance.diagonal(dim1=-1, dim2=-2) if diag else covariance
 
     def _walks_from(self, x: Tensor) -> WalkTensors:
@@ -213,20 +213,21 @@ class GRFKernel(GPyTorchKernel):
                 refuse(type(self).__name__, "x", "of nodes that walks start from", got, "Add them to nodes=.")
             all_of_them = np.array_equal(places, np.arange(self.walks.shape[0]))
             self._selections[key] = self.walks if all_of_them else self.walks.select(places)
-            self._forget()
+            self._evict()
         self._selections.move_to_end(key)
         return self._selections[key]
 
-    def _forget(self) -> None:
-        """Drop selections that were not used for longest, so that they are few and not large."""
+    def _evict(self) -> None:
+        """Drop the least recently used selections while there are too many or they are too large."""
         kept = self._selections
         while len(kept) > 2 and (
-            len(kept) > MOST_KEPT or sum(one.n_entries for one in kept.values()) > 2 * self.walks.n_entries
+            len(kept) > MAX_SELECTIONS
+            or sum(one.n_entries for one in kept.values()) > 2 * self.walks.n_entries
         ):
             kept.popitem(last=False)
 
     def _warn_if_too_wide(self) -> None:
-        """Warn of a lengthscale that the walks do not reach, once for each value."""
+        """Warn of a lengthscale that is too wide for the walks, once for each value."""
         values = self.lengthscale.detach().reshape(-1).tolist()
         if values != self._last_checked:
             self._last_checked = values
@@ -277,7 +278,7 @@ def _sampler_for(
     if isinstance(kernel, Modulation):
         try:
             initial = kernel.as_kernel(matrix=matrix)
-        except ValueError:  # f does not fall off
+        except ValueError:  # f does not decay
             initial = kernel.as_kernel(length=1, matrix=matrix)
             sampler = sampler or IndependentWalks()
         check_covariance(owner, graph, initial)
@@ -289,7 +290,7 @@ def _sampler_for(
 
 
 def _node_ids(owner: str, x: Tensor, n_nodes: int) -> NDArray[np.int64]:
-    """Return the ids that inputs (…, n, 1) stand for, the same in all members of a batch, (n,)."""
+    """Return the node ids of inputs (…, n, 1), which must be the same in all members of a batch, (n,)."""
     remedy = "Node ids are the samples; they are not numbers to compute with."
     if x.ndim < 2 or x.shape[-1] != 1 or x.numel() == 0:
         refuse(owner, "x", "nodes of shape (n,) or (n, 1)", Described(f"shape {tuple(x.shape)}"), remedy)

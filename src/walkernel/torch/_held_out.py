@@ -1,4 +1,4 @@
-"""Errors of K̂ on walks that nothing was learned from: learned f against unbiased, on the same walks."""
+"""Errors of K̂ on held-out walks: a learned f against the unbiased one, on the same walks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 
 ENSEMBLES = ("independent", "shared")
-TRAINING, HELD_OUT, CHOOSING, STARTING = range(4)
-"""First words of the keys from which seeds are made: what is learned from, reported and chosen by differ."""
+TRAINING, HELD_OUT, SELECTION, INITIALIZATION = range(4)
+"""First words of the keys of seeds: walks for training, reporting and selection are independent."""
 
 
 class Pairs(NamedTuple):
-    """Which walks estimates are made of: how many, how, and whether two sets or one."""
+    """The walks of estimates: their number, sampler and matrix, and whether both sides share them."""
 
     n_walks: int
     sampler: Sampler
@@ -32,7 +32,7 @@ class Pairs(NamedTuple):
     matrix: str
 
     def sample(self, graph: Graph, *key: int, nodes: Any = None) -> tuple[Walks, Walks]:
-        """Return walks for the rows and for the columns, from a key that gives the same walks always."""
+        """Return walks for the rows and for the columns, which the key determines."""
         seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
         def walks(stream: int, transpose: bool) -> Walks:
@@ -78,17 +78,17 @@ def held_out_errors(
     Parameters
     ----------
     graph : Graph
-        Any graph, of some thousand nodes at most: K is computed exactly.
+        Any graph with at most a few thousand nodes, because K is computed exactly.
     kernel : Kernel
         K.
     modulation : modulation
-        What was learned, for instance on another graph.
+        The learned modulation, for instance of another graph.
     n_walks : int
         Walks from each node.
     sampler : Sampler
-        Their law.
+        How walks are drawn.
     seed : int
-        Of the walks, which are not those of a fit with the same seed.
+        Seed of the walks, which differ from those of a fit with the same seed.
     n_samples : int
         Number of independent estimates, at least 2.
     ensembles : {"independent", "shared"}
@@ -126,11 +126,11 @@ def held_out_errors(
             for left, right in (pairs.sample(graph, HELD_OUT, seed, sample) for sample in range(n_samples))
         ]
     )
-    return _compared(errors, ensembles)
+    return _compare(errors, ensembles)
 
 
 def check_ensembles(owner: str, ensembles: str, graphs: Sequence[Graph]) -> str:
-    """Return the kind of estimate that is wanted, if there is one on these graphs."""
+    """Return ``ensembles`` if it is valid for these graphs."""
     one_of(owner, "ensembles", ensembles, ENSEMBLES)
     if ensembles == "shared" and any(graph.directed for graph in graphs):
         refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
@@ -144,12 +144,12 @@ def square_error(left: ArrayLike, right: ArrayLike, K: NDArray[np.float64]) -> f
     return (float(product.power(2).sum()) - 2 * crossed) / float((K**2).sum()) + 1
 
 
-def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
+def _compare(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
     """Return means, standard errors and the paired comparison of (samples, 2) errors."""
     n = len(errors)
     (learned, unbiased), spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(n)
     gain = errors[:, 1] - errors[:, 0]
-    with np.errstate(divide="ignore", invalid="ignore"):  # without edges nothing is left to chance
+    with np.errstate(divide="ignore", invalid="ignore"):  # without edges there is no variance
         ratio = learned / unbiased
         ratio_stderr = (errors[:, 0] - ratio * errors[:, 1]).std(ddof=1) / np.sqrt(n) / unbiased
         z = gain.mean() / (gain.std(ddof=1) / np.sqrt(n)) if gain.any() else 0.0
@@ -160,7 +160,7 @@ def _compared(errors: NDArray[np.float64], ensembles: str) -> HeldOutErrors:
 
 
 def unbiased_sides(kernel: Kernel, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the symmetric pair of a kernel, or the lazy one where it has no other."""
+    """Return the symmetric pair of a kernel, or the lazy pair if it has none."""
     if kernel.has_root():
         f = kernel.modulation(length)
         return f, f
@@ -168,6 +168,6 @@ def unbiased_sides(kernel: Kernel, length: int) -> tuple[NDArray[np.float64], ND
 
 
 def samples(pairs: Pairs, graphs: list[Graph], *key: int) -> Iterator[tuple[Walks, Walks]]:
-    """Give one sample on each of some graphs."""
+    """Yield one sample on each graph."""
     for place, graph in enumerate(graphs):
         yield pairs.sample(graph, *key, place)

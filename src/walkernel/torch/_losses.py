@@ -16,7 +16,7 @@ def angular_loss(
 ) -> Tensor:
     """Return the mean of 1 − cos θ, with θ the angle between prediction and target (Sec. 3.5).
 
-    A prediction of zero, at a node that no known one is reached from, counts as a right angle.
+    A prediction of zero, at a node that no known node reaches, counts as a right angle.
     """
     _same_shape("angular_loss", prediction, target)
     if prediction.ndim != 2 or prediction.shape[1] < 2:
@@ -46,7 +46,7 @@ def squared_loss(
 
 
 def _same_shape(owner: str, prediction: Tensor, target: Tensor) -> None:
-    """Refuse targets that would be compared with predictions in the wrong pairs."""
+    """Refuse targets whose shape would be broadcast against the predictions."""
     if prediction.shape != target.shape:
         rule = f"of the shape of the prediction, {tuple(prediction.shape)}"
         got = Described(f"shape {tuple(target.shape)}")

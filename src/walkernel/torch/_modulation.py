@@ -34,14 +34,14 @@ ACTIVATIONS = {
 }
 INITS = ("flat", "random")
 ONE = math.log(math.e - 1)
-"""softplus of it is 1."""
-LONGEST = 4096
+"""The argument at which softplus is 1."""
+MAX_TERMS = 4096
 NEGLIGIBLE = 1e-12
 DTYPES = (torch.float64, torch.float32)
 
 
 class ModulationBase(nn.Module):
-    """What single modulation functions and pairs share: the kernel they stand for, and files."""
+    """Base class of modulation functions and pairs: the kernel that they stand for, and files."""
 
     @abstractmethod
     def sides(self, length: int) -> tuple[Tensor, Tensor]:
@@ -53,10 +53,10 @@ class ModulationBase(nn.Module):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return what a file says of the module, its parameters apart."""
+        """Return the settings of the module, and its parameters, as they are written to a file."""
 
     def penalty(self) -> Tensor | float:
-        """Return what a prior adds to a loss."""
+        """Return the penalty that a prior adds to the loss."""
         return 0.0
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
@@ -65,19 +65,19 @@ class ModulationBase(nn.Module):
         return np.convolve(first, second)[:length]
 
     def n_terms(self, longest: int | None = None) -> int:
-        """Return the number of terms after which both sides are negligible, 1e-12 of their largest.
+        """Return the number of terms beyond which both sides are below 1e-12 of their maximum.
 
-        ``longest`` is the most that are ever used, for instance by walks; without it f must fall off.
+        ``longest`` is the largest number of terms in use, for instance by walks; without it, f must decay.
         """
         needed = 1
-        for side in self.sides(LONGEST if longest is None else _length(longest)):
+        for side in self.sides(MAX_TERMS if longest is None else _length(longest)):
             sizes = np.abs(_values(side))
             needed = max(
                 needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
             )
-        if longest is None and needed == LONGEST:
+        if longest is None and needed == MAX_TERMS:
             refuse(
-                type(self).__name__, "length", "given, where f does not fall off", None,
+                type(self).__name__, "length", "given if f does not decay", None,
                 "Give the length at which f ends, or a modulation with decay < 1.",
             )  # fmt: skip
         return needed
@@ -85,7 +85,7 @@ class ModulationBase(nn.Module):
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
         """Write settings and parameters to a JSON file; numbers are kept to the last bit.
 
-        ``notes`` are for readers of the file, for instance what f was learned for; nothing depends on them.
+        ``notes`` document the file, for instance what f was learned for; nothing depends on them.
         """
         content = {"format": FORMAT, "notes": dict(notes or {}), **self.settings()}
         text = json.dumps(content, indent=1, default=_python_number)
@@ -94,7 +94,7 @@ class ModulationBase(nn.Module):
 
 
 def _python_number(value: object) -> object:
-    """Return what JSON can hold in place of a number or an array of NumPy."""
+    """Return a number or an array of NumPy as Python numbers, for JSON."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     refuse("Modulation.save", "notes", "text, numbers, lists and dicts", value, error=TypeError)
@@ -139,15 +139,15 @@ class NeuralModulation(Modulation):
     hidden : sequence of int
         Widths of the hidden layers.
     activation : {"relu", "leaky_relu", "softplus"}
-        What follows each hidden layer; "relu" can die in training, the others cannot.
+        Activation of the hidden layers; "relu" units can die in training, the others cannot.
     signed : bool
-        Leave the softplus at the end out, so that f may be negative.
+        Omit the final softplus, so that f may be negative.
     decay, amplitude : float
         Fixed factors of f; decay is the paper's c where the matrix is c·D^-½AD^-½.
     init : {"flat", "random"}
         "flat" starts with f nearly amplitude · decayˡ and every unit alive; "random" as PyTorch does.
     seed : int
-        Of the random initial values.
+        Seed of the random initial values.
     device : device or str, optional
     dtype : dtype
 
@@ -195,8 +195,8 @@ class NeuralModulation(Modulation):
     def _flatten(self, generator: torch.Generator) -> None:
         """Set f near a constant 1, with hidden units that are different and active at every length.
 
-        Their weights are large and those of the last layer small: rates that turn f are then far from the
-        way that a unit has to go until it is dead.
+        Their weights are large and those of the last layer small, so that training changes f long before a
+        unit can die.
         """
         for layer in self.layers[:-1]:
             width = layer.out_features
@@ -220,7 +220,11 @@ class NeuralModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("hidden", "activation", "signed", "decay", "amplitude")
-        return {"kind": "neural", **{name: getattr(self, name) for name in names}, "parameters": _plain(self)}
+        return {
+            "kind": "neural",
+            **{name: getattr(self, name) for name in names},
+            "parameters": _parameter_lists(self),
+        }
 
 
 class FreeModulation(Modulation):
@@ -231,9 +235,9 @@ class FreeModulation(Modulation):
     initial : int or array of float, (k,)
         Number of terms, which then start as amplitude · decayˡ; or f(0) … f(k − 1) themselves.
     decay, amplitude : float
-        Size of the terms a priori: f(l) is normal with standard deviation amplitude · decayˡ.
+        Scale of the terms a priori: f(l) is normal with standard deviation amplitude · decayˡ.
     strength : float
-        Weight of that prior: ``strength`` · Σ θ_l² / 2 is added to losses; 0 for none.
+        Weight of that prior: ``strength`` · Σ θ_l² / 2 is added to the loss; 0 for no prior.
     device : device or str, optional
     dtype : dtype
 
@@ -285,7 +289,7 @@ class FreeModulation(Modulation):
         """Return kind, structure and parameters."""
         names = ("decay", "amplitude", "strength")
         kept = {name: getattr(self, name) for name in names}
-        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _plain(self)}
+        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _parameter_lists(self)}
 
 
 class ModulationPair(ModulationBase):
@@ -340,13 +344,13 @@ def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[
     return layer
 
 
-def _plain(module: nn.Module) -> dict[str, Any]:
+def _parameter_lists(module: nn.Module) -> dict[str, Any]:
     """Return the parameters as lists of numbers, which JSON keeps to the last bit."""
     return {name: tensor.detach().cpu().double().tolist() for name, tensor in module.state_dict().items()}
 
 
 def _values(f: Tensor) -> NDArray[np.float64]:
-    """Return f as an array of numbers, or say that it has none."""
+    """Return f as an array, and refuse values that are not finite."""
     values = f.detach().cpu().double().numpy()
     if not np.isfinite(values).all():
         where = int(np.flatnonzero(~np.isfinite(values))[0])
@@ -371,7 +375,7 @@ def _scales(owner: str, decay: float, amplitude: float) -> tuple[float, float]:
 
 
 def check_modulation(owner: str, modulation: object) -> None:
-    """Refuse what is no modulation."""
+    """Refuse anything but a modulation."""
     if not isinstance(modulation, ModulationBase):
         remedy = "Use NeuralModulation, FreeModulation or a ModulationPair of them."
         refuse(owner, "modulation", "a modulation", modulation, remedy, TypeError)

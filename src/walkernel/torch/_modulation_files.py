@@ -1,4 +1,4 @@
-"""Modulation functions read back from the JSON files that they were saved to."""
+"""Reading of modulation functions from JSON files."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def load_modulation(
     if found != FORMAT:
         refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")
     try:
-        return _restored(settings, {"device": device, "dtype": dtype})
+        return _restore(settings, {"device": device, "dtype": dtype})
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         refuse("load_modulation", "path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
 
 
-def _restored(settings: dict[str, Any], options: dict[str, Any]) -> Any:
+def _restore(settings: dict[str, Any], options: dict[str, Any]) -> Any:
     kind = settings.pop("kind")
     if kind == "pair":
-        return ModulationPair(*(_restored(dict(settings[name]), options) for name in ("first", "second")))
+        return ModulationPair(*(_restore(dict(settings[name]), options) for name in ("first", "second")))
     parameters = settings.pop("parameters")
     module: Modulation = {"neural": NeuralModulation, "free": FreeModulation}[kind](**settings, **options)
     state = {name: torch.tensor(values, dtype=options["dtype"]) for name, values in parameters.items()}

@@ -1,7 +1,7 @@
 """Covariances of walk features as linear operators: K = Φ_f Φ_fᵀ, with f the only tensor.
 
-The walks travel beside f in a plain holder, so that linear_operator differentiates by f alone; products take
-time in proportion to the deposits of the walks, and K is formed only where a dense factor is asked for.
+The walks are passed beside f in a plain holder, so linear_operator differentiates with respect to f alone.
+Products take time proportional to the number of deposits, and K is formed only for a dense factorization.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import Tensor
 from walkernel._checks import Described, instance, refuse
 from walkernel.torch._walk_tensors import WalkTensors
 
-MOST_SHARED = 2**24
-"""Entries of features that single elements of K are summed over at once."""
+MAX_SHARED_ENTRIES = 2**24
+"""Entries of features that are processed at once to compute single elements of K."""
 
 
-class FeatureOperator(LinearOperator):
+class WalkCovariance(LinearOperator):
     """K = Φ_f Φ_fᵀ, or Φ_f Ψ_fᵀ between two sets of start nodes, as an operator of linear_operator.
 
     Parameters
@@ -37,10 +37,10 @@ class FeatureOperator(LinearOperator):
     Examples
     --------
     >>> import torch, walkernel as wk
-    >>> from walkernel.torch import FeatureOperator, WalkTensors
+    >>> from walkernel.torch import WalkCovariance, WalkTensors
     >>> walks = WalkTensors(wk.sample_walks(wk.load_dataset("karate").graph, 8))
     >>> f = torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
-    >>> K = FeatureOperator(f, walks)
+    >>> K = WalkCovariance(f, walks)
     >>> K.add_jitter(0.1).logdet().backward()
     >>> K.shape, f.grad.shape
     (torch.Size([34, 34]), torch.Size([2]))
@@ -55,7 +55,7 @@ class FeatureOperator(LinearOperator):
             _check_sides(owner, walks, other)
         if not isinstance(f, Tensor) or f.ndim == 0 or f.shape[-1] == 0:
             refuse(owner, "f", "a tensor of shape (k,) or (…, k), not empty", f, error=TypeError)
-        walks.check_alike("f", f)
+        walks.check_dtype_and_device("f", f)
         super().__init__(f, walks=walks, other=other)
         self.f, self.walks, self.other = f, walks, other
 
@@ -66,14 +66,14 @@ class FeatureOperator(LinearOperator):
     def _size(self) -> torch.Size:
         return torch.Size((*self.f.shape[:-1], self.walks.shape[0], self._right.shape[0]))
 
-    def _transpose_nonbatch(self) -> FeatureOperator:
-        return self if self.other is None else FeatureOperator(self.f, self.other, self.walks)
+    def _transpose_nonbatch(self) -> WalkCovariance:
+        return self if self.other is None else WalkCovariance(self.f, self.other, self.walks)
 
-    def _expand_batch(self, batch_shape: torch.Size | list[int]) -> FeatureOperator:
+    def _expand_batch(self, batch_shape: torch.Size | list[int]) -> WalkCovariance:
         return self._with(self.f.expand(*batch_shape, self.f.shape[-1]))
 
-    def _with(self, f: Tensor) -> FeatureOperator:
-        return FeatureOperator(f, self.walks, self.other)
+    def _with(self, f: Tensor) -> WalkCovariance:
+        return WalkCovariance(f, self.walks, self.other)
 
     def _each(self) -> Tensor:
         """Return f of all members of the batch, (members, k)."""
@@ -120,7 +120,7 @@ class FeatureOperator(LinearOperator):
         right = left if same else _selected(self._right, columns)
         if not batch_indices and left is self.walks and right is self._right:
             return self
-        return FeatureOperator(self.f[batch_indices] if batch_indices else self.f, left, right)
+        return WalkCovariance(self.f[batch_indices] if batch_indices else self.f, left, right)
 
     def _get_indices(self, row_index: Tensor, col_index: Tensor, *batch_indices: Tensor) -> Tensor:
         if 4 * row_index.numel() >= self.matrix_shape.numel():
@@ -134,7 +134,7 @@ class FeatureOperator(LinearOperator):
         member = np.ravel_multi_index(members, self.batch_shape) if members else np.zeros_like(rows)
         features = [torch.stack([walks.entries(f) for f in self._each()]) for walks in self._both()]
         per_row = max(1, *(walks.n_entries // walks.shape[0] for walks in self._both()))
-        step = max(1, MOST_SHARED // per_row)
+        step = max(1, MAX_SHARED_ENTRIES // per_row)
         parts = [slice(first, first + step) for first in range(0, rows.size, step)]
         found = [self._elements(features, rows[part], columns[part], member[part]) for part in parts]
         return torch.cat(found).reshape(indices[0].shape)
@@ -165,14 +165,14 @@ class FeatureOperator(LinearOperator):
 
 
 def _check_sides(owner: str, walks: WalkTensors, other: WalkTensors) -> None:
-    """Refuse walks that cannot stand on the two sides of one matrix."""
+    """Refuse walks that cannot form the two sides of one matrix."""
     if (walks.shape[1], walks.dtype, walks.device) != (other.shape[1], other.dtype, other.device):
         rule = f"walks on {walks.shape[1]} nodes of {walks.dtype} on {walks.device}, as those of the rows"
         refuse(owner, "other", rule, Described(repr(other)), "Use select or to of the same walks.", TypeError)
 
 
 def _in_columns(product: Any, x: Tensor) -> Tensor:
-    """Return a product with (…, n, c) by one with (n, all columns)."""
+    """Return the product with (…, n, c) by a single product with (n, all columns)."""
     if x.ndim == 2:
         return product(x)
     moved = x.movedim(-2, 0)  # (n, *batch, c)
@@ -181,7 +181,7 @@ def _in_columns(product: Any, x: Tensor) -> Tensor:
 
 
 def _positions(index: Any, n: int) -> NDArray[np.int64] | None:
-    """Return the positions that a slice or a flat tensor of them chooses of n; None for others, or none."""
+    """Return the positions that a slice or a flat tensor selects; None for any other or empty index."""
     if isinstance(index, Tensor):
         index = index.cpu().numpy()
     positions = np.arange(n)[index]

@@ -1,7 +1,7 @@
-"""Sparse matrices in products that are differentiated by their entries.
+"""Sparse products that can be differentiated with respect to the entries of the matrix.
 
-PyTorch multiplies CSR matrices fast but differentiates such products on some platforms only. Here the
-structure is fixed and known with its transpose, and each derivative is written down:
+PyTorch multiplies CSR matrices fast, but differentiates such products on some platforms only. Here the
+sparsity structure is fixed and stored with its transpose, and each derivative is explicit:
 
     y = A x        ∂/∂x = Aᵀ g        ∂/∂A_ij = g_i · x_j
     K = A Bᵀ       ∂/∂A = G B         ∂/∂B = Gᵀ A        at the entries of A and of B
@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel.torch._meetings import add_products, sum_products
+from walkernel.torch._sparse_loops import add_products, sum_products
 
-MOST_ENTRIES = 2**25
-"""Numbers that the derivative by the entries gathers at once."""
-LOOPS_ON = "cpu"
-"""Where compiled loops are faster than products of PyTorch."""
+MAX_GATHERED_ENTRIES = 2**25
+"""Floats that the derivative with respect to the entries gathers at once."""
+LOOP_DEVICE = "cpu"
+"""The device on which compiled loops are faster than products of PyTorch."""
 
 
 class FixedMatrix:
@@ -40,7 +40,7 @@ class FixedMatrix:
     def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device, dtype: torch.dtype) -> None:
         small = max(matrix.nnz, *matrix.shape) < 2**31
         self.shape: tuple[int, int] = matrix.shape
-        self._own, self._transposed = (
+        self._own, self._transpose = (
             (
                 _indices(side.indptr, small, device),
                 _indices(side.indices, small, device),
@@ -53,9 +53,9 @@ class FixedMatrix:
         """Return B x for x (columns, c)."""
         return csr_tensor(*self._own, self.shape) @ x
 
-    def turned_product(self, y: Tensor) -> Tensor:
+    def transposed_product(self, y: Tensor) -> Tensor:
         """Return Bᵀ y for y (rows, c)."""
-        return csr_tensor(*self._transposed, (self.shape[1], self.shape[0])) @ y
+        return csr_tensor(*self._transpose, (self.shape[1], self.shape[0])) @ y
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Return B x, differentiable by x."""
@@ -63,7 +63,7 @@ class FixedMatrix:
 
 
 class Structure:
-    """Where a sparse matrix has entries, by rows and by columns.
+    """The sparsity structure of a matrix, by rows and by columns.
 
     Parameters
     ----------
@@ -77,33 +77,35 @@ class Structure:
         numbered = scipy.sparse.csr_array(
             (np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape
         )
-        turned = numbered.tocsc()
+        transposed = numbered.tocsc()
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         self.shape = torch.Size(matrix.shape)
         small = max(matrix.nnz, *matrix.shape) < 2**31
-        self.indptr, self.columns, self.rows, self.turned_indptr, self.turned_rows = (
+        self.indptr, self.columns, self.rows, self.transposed_indptr, self.transposed_rows = (
             _indices(array, small, device)
-            for array in (matrix.indptr, matrix.indices, rows, turned.indptr, turned.indices)
+            for array in (matrix.indptr, matrix.indices, rows, transposed.indptr, transposed.indices)
         )
-        self.turning = torch.as_tensor(turned.data, dtype=torch.int64, device=device)
+        self.transpose_order = torch.as_tensor(transposed.data, dtype=torch.int64, device=device)
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
         """Return A x for the entries ``values`` (nnz,) and x (columns, c)."""
         return csr_tensor(self.indptr, self.columns, values, (self.shape[0], self.shape[1])) @ x
 
-    def turned_product(self, values: Tensor, y: Tensor) -> Tensor:
+    def transposed_product(self, values: Tensor, y: Tensor) -> Tensor:
         """Return Aᵀ y for y (rows, c)."""
         size = (self.shape[1], self.shape[0])
-        return csr_tensor(self.turned_indptr, self.turned_rows, values[self.turning], size) @ y
+        return (
+            csr_tensor(self.transposed_indptr, self.transposed_rows, values[self.transpose_order], size) @ y
+        )
 
     def by_columns(self, values: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return A sparse by columns as arrays: where columns begin, rows and entries."""
-        turned = (self.turned_indptr, self.turned_rows, values.detach()[self.turning])
-        return tuple(tensor.numpy() for tensor in turned)  # type: ignore[return-value]
+        """Return A in CSC format as arrays: column pointers, rows and entries."""
+        transposed = (self.transposed_indptr, self.transposed_rows, values.detach()[self.transpose_order])
+        return tuple(tensor.numpy() for tensor in transposed)  # type: ignore[return-value]
 
     def row_blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Give blocks of rows, with their entries, whose dense columns are not too many numbers at once."""
-        step = max(1, MOST_ENTRIES // max(1, self.shape[1]))
+        """Yield blocks of rows, with their entries, that are small enough to be stored densely."""
+        step = max(1, MAX_GATHERED_ENTRIES // max(1, self.shape[1]))
         firsts = range(0, self.shape[0], step)
         ends = self.indptr[[*firsts, self.shape[0]]].tolist()
         for k, first in enumerate(firsts):
@@ -116,8 +118,8 @@ class Structure:
         return result
 
     def entry_products(self, y: Tensor, x: Tensor) -> Tensor:
-        """Return y_i · x_j at each entry (i, j), (nnz,); a few columns at a time where there are many."""
-        step = max(1, MOST_ENTRIES // max(1, self.rows.numel()))
+        """Return y_i · x_j at each entry (i, j), (nnz,), computed a few columns at a time."""
+        step = max(1, MAX_GATHERED_ENTRIES // max(1, self.rows.numel()))
         total = torch.zeros(self.rows.numel(), dtype=y.dtype, device=y.device)
         for first in range(0, y.shape[1], step):
             part = slice(first, first + step)
@@ -130,14 +132,14 @@ def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
 
 
 def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return a sparse matrix by rows, unchecked."""
+    """Return a CSR tensor, without checks."""
     return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
 
 
-def _hear_of_csr_tensors() -> None:
-    """Let PyTorch say, unheard, that CSR tensors may change and are not checked, as it does once a process.
+def _silence_csr_warnings() -> None:
+    """Trigger the warnings that PyTorch gives once per process about CSR tensors, and suppress them.
 
-    Filters that were changed around each product would make other warnings come again and again.
+    Changing the filters around each product instead would make other warnings appear repeatedly.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
@@ -146,26 +148,26 @@ def _hear_of_csr_tensors() -> None:
         csr_tensor(torch.zeros(2, dtype=torch.int64, device="cpu"), none, none.double(), (1, 1))
 
 
-_hear_of_csr_tensors()
+_silence_csr_warnings()
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, x: Tensor, structure: Structure, turned: bool) -> Tensor:
+    def forward(ctx: Any, values: Tensor, x: Tensor, structure: Structure, transposed: bool) -> Tensor:
         ctx.save_for_backward(values, x)
-        ctx.structure, ctx.turned = structure, turned
-        return (structure.turned_product if turned else structure.product)(values, x)
+        ctx.structure, ctx.transposed = structure, transposed
+        return (structure.transposed_product if transposed else structure.product)(values, x)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         values, x = ctx.saved_tensors
-        structure, turned = ctx.structure, ctx.turned
+        structure, transposed = ctx.structure, ctx.transposed
         of_values = of_x = None
         if ctx.needs_input_grad[0]:
-            of_values = structure.entry_products(*((x, grad) if turned else (grad, x)))
+            of_values = structure.entry_products(*((x, grad) if transposed else (grad, x)))
         if ctx.needs_input_grad[1]:
-            of_x = (structure.product if turned else structure.turned_product)(values, grad)
+            of_x = (structure.product if transposed else structure.transposed_product)(values, grad)
         return of_values, of_x, None, None
 
 
@@ -178,12 +180,12 @@ class _FixedProduct(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.matrix.turned_product(grad), None
+        return ctx.matrix.transposed_product(grad), None
 
 
-def multiply(structure: Structure, values: Tensor, x: Tensor, *, turned: bool = False) -> Tensor:
+def multiply(structure: Structure, values: Tensor, x: Tensor, *, transposed: bool = False) -> Tensor:
     """Return A x, or Aᵀ x, differentiable by the entries of A and by x (columns, c)."""
-    return _Product.apply(values, x, structure, turned)  # type: ignore[no-untyped-call]
+    return _Product.apply(values, x, structure, transposed)  # type: ignore[no-untyped-call]
 
 
 class _Gram(torch.autograd.Function):
@@ -192,7 +194,7 @@ class _Gram(torch.autograd.Function):
         ctx.save_for_backward(a, b)
         ctx.structures = left, right
         result = a.new_zeros(left.shape[0], right.shape[0])
-        if a.device.type == LOOPS_ON:
+        if a.device.type == LOOP_DEVICE:
             add_products(*left.by_columns(a), *right.by_columns(b), result.numpy())
             return result
         for rows, entries in left.row_blocks():
@@ -212,13 +214,13 @@ class _Gram(torch.autograd.Function):
 def _at_entries(structure: Structure, other: Structure, values: Tensor, grad: Tensor) -> Tensor:
     """Return G B at the entries of A, (nnz of A,)."""
     result = values.new_empty(structure.rows.numel())
-    if values.device.type == LOOPS_ON:
-        indptr, own_rows, turned = structure.by_columns(result)
-        sum_products(indptr, own_rows, *other.by_columns(values), grad.contiguous().numpy(), turned)
-        result[structure.turning] = torch.from_numpy(turned)
+    if values.device.type == LOOP_DEVICE:
+        indptr, own_rows, transposed = structure.by_columns(result)
+        sum_products(indptr, own_rows, *other.by_columns(values), grad.contiguous().numpy(), transposed)
+        result[structure.transpose_order] = torch.from_numpy(transposed)
         return result
     for rows, entries in structure.row_blocks():
-        product = other.turned_product(values, grad[rows].mT.contiguous())
+        product = other.transposed_product(values, grad[rows].mT.contiguous())
         result[entries] = product[structure.columns[entries], structure.rows[entries] - rows.start]
     return result
 
@@ -226,6 +228,7 @@ def _at_entries(structure: Structure, other: Structure, values: Tensor, grad: Te
 def gram(left: Structure, a: Tensor, right: Structure, b: Tensor) -> Tensor:
     """Return A Bᵀ, dense, for the entries a of A and b of B, differentiable by both.
 
-    On a CPU it takes time for pairs of entries in the same column only, on other devices for all.
+    On a CPU the cost is that of pairs of entries in the same column; on other devices it is that of all
+    pairs.
     """
     return _Gram.apply(a, b, left, right)  # type: ignore[no-untyped-call]

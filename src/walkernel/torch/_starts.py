@@ -1,4 +1,4 @@
-"""Where training starts: f that falls off fast enough for the walks, whatever matrix they are on."""
+"""Initial values of f that decay fast enough for walks to have finite variance on any matrix."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from walkernel.graph import Graph
 from walkernel.walks import Sampler
 
 MARGIN = 0.85
-"""A start's decay, as a share of that from which on variances are infinite."""
+"""Decay of a start, relative to the decay at which the variance becomes infinite."""
 
 
 def moment_growth(graphs: Sequence[Graph], matrix: str, sampler: Sampler) -> float:
-    """Return the largest ρ(Q₀) of the walks on some graphs: what their second moments grow by in a step."""
+    """Return the largest ρ(Q₀) of the walks on some graphs: the growth of second moments per step."""
     growths = [second_moment_radius(one, sampler.transition, matrix, (False, True)) for one in graphs]
     return max(growths) or 1.0
 

@@ -1,6 +1,6 @@
-"""The training loop that all fits share: Adam with a decaying rate, judged now and then, best kept.
+"""The training loop that all fits share: Adam with a decaying rate, evaluated regularly, the best one kept.
 
-A loop can be stopped with Ctrl-C at any time: what was best so far is restored and returned.
+A loop can be stopped with Ctrl-C at any time: the best parameters so far are restored and returned.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from walkernel.torch._modulation import ModulationBase
 class Schedule:
     """How long and how fast to train: the rate is multiplied by ``gamma`` after every ``every`` epochs.
 
-    With Adam a parameter moves by about the rate in each epoch, so that it travels hardly further than
-    ``learning_rate`` · ``every`` / (1 − ``gamma``) in all: 4 by default, and 0.4 with ``Schedule.paper()``,
-    which is too short a way for most random starts.
+    With Adam a parameter moves by about the rate in each epoch, so its total distance is at most about
+    ``learning_rate`` · ``every`` / (1 − ``gamma``): 4 by default, and 0.4 with ``Schedule.paper()``, which is
+    too little for most random starts.
 
     Examples
     --------
@@ -54,33 +54,33 @@ class Schedule:
 
 
 class Trained(NamedTuple):
-    """Losses of all epochs, what the judge said, and how the loop ended."""
+    """Losses of all epochs, evaluations, and how the loop ended."""
 
     history: NDArray[np.float64]  # (epochs,)
-    judged: NDArray[np.float64]  # (times judged, 2): epoch and value
+    evaluations: NDArray[np.float64]  # (n_evaluations, 2): epoch and value
     best: float
     interrupted: bool
 
 
 class Loop(NamedTuple):
-    """What is minimised, what decides which parameters are kept, and who is told.
+    """The loss to minimise, the criterion by which parameters are kept, and the progress callback.
 
-    ``steps`` gives the losses of the steps of an epoch, one by one; ``judge`` a number that is smaller for
-    better parameters, asked after every ``judged_every`` epochs; the loop ends where ``patience`` epochs
-    bring nothing better. Where tensors are small, threads of PyTorch would only wait for one another.
+    ``steps`` yields the losses of the steps of an epoch; ``evaluate`` returns a number that is smaller for
+    better parameters, and is called every ``evaluate_every`` epochs; training ends after ``patience`` epochs
+    without improvement. Where tensors are small, PyTorch runs on a single thread, which is faster.
     """
 
     owner: str
     steps: Callable[[int], Iterable[Tensor]]  # epoch -> losses
-    judge: Callable[[], float]
-    judged_every: int
+    evaluate: Callable[[], float]
+    evaluate_every: int
     patience: int | None
     report: Callable[[int], object]  # epochs done
     is_small: bool = False
 
 
-SMALL = 2**17
-"""Numbers in the largest tensor of a step below which one thread is faster than several."""
+MAX_ONE_THREAD_SIZE = 2**17
+"""Size of the largest tensor of a step below which one thread is faster than several."""
 
 
 def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained:
@@ -88,30 +88,30 @@ def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained
     optimizer = torch.optim.Adam(modulation.parameters(), lr=schedule.learning_rate)
     rate = torch.optim.lr_scheduler.StepLR(optimizer, schedule.every, schedule.gamma)
     history: list[float] = []
-    judged: list[tuple[int, float]] = [(0, loop.judge())]
-    best, kept = judged[0], deepcopy(modulation.state_dict())
+    evaluations: list[tuple[int, float]] = [(0, loop.evaluate())]
+    best, kept = evaluations[0], deepcopy(modulation.state_dict())
     interrupted = False
     with _one_thread() if loop.is_small else nullcontext():
         try:
             for epoch in range(1, schedule.n_epochs + 1):
                 history.append(_epoch(loop, epoch, modulation, optimizer))
                 rate.step()
-                if epoch % loop.judged_every == 0 or epoch == schedule.n_epochs:
-                    judged.append((epoch, loop.judge()))
-                    if judged[-1][1] < best[1] or not math.isfinite(best[1]):
-                        best, kept = judged[-1], deepcopy(modulation.state_dict())
+                if epoch % loop.evaluate_every == 0 or epoch == schedule.n_epochs:
+                    evaluations.append((epoch, loop.evaluate()))
+                    if evaluations[-1][1] < best[1] or not math.isfinite(best[1]):
+                        best, kept = evaluations[-1], deepcopy(modulation.state_dict())
                 loop.report(epoch)
-                if loop.patience is not None and judged[-1][0] - best[0] >= loop.patience:
+                if loop.patience is not None and evaluations[-1][0] - best[0] >= loop.patience:
                     break
         except KeyboardInterrupt:
             interrupted = True
     modulation.load_state_dict(kept)
-    return Trained(np.array(history), np.array(judged), best[1], interrupted)
+    return Trained(np.array(history), np.array(evaluations), best[1], interrupted)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let PyTorch use a single thread for a while."""
+    """Limit PyTorch to a single thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Walks as tensors: features Φ_f = Σ_l f(l) P_l that are differentiated by f.
+"""Walks as tensors: features Φ_f = Σ_l f(l) P_l, differentiable with respect to f.
 
 The entries of Φ are B f, with B the loads of the deposits, one row for each entry and one column for each
 length. B is fixed: nothing is sampled here, and the derivative by f is Bᵀ.
@@ -22,16 +22,16 @@ DTYPES = (torch.float64, torch.float32)
 
 
 class WalkTensors:
-    """What walks have deposited, ready for the features of any f.
+    """The deposits of walks as tensors, from which the features of any f are computed.
 
-    A plain holder, immutable and without parameters; modules and operators that use the same walks share it.
+    An immutable holder without parameters; modules and operators that use the same walks share it.
 
     Parameters
     ----------
     walks : Walks
         The walks.
     device : device or str, optional
-        Where products are computed; "cpu" if not given.
+        The device on which products are computed; "cpu" if not given.
     dtype : dtype
         float64 or float32.
 
@@ -40,7 +40,7 @@ class WalkTensors:
     shape : tuple
         (start nodes, nodes of the graph): the shape of Φ.
     n_lengths : int
-        Length of the longest walk and one: later terms of f are not used.
+        Length of the longest walk plus one: later terms of f are not used.
     n_entries : int
         Entries of Φ that are not zero for every f.
 
@@ -60,9 +60,9 @@ class WalkTensors:
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
         instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
-        self._hold(*_entries_by_length(walks), _placed(device or "cpu"), dtype)
+        self._initialize(*_entries_by_length(walks), _resolve_device(device or "cpu"), dtype)
 
-    def _hold(
+    def _initialize(
         self,
         loads: scipy.sparse.csr_array,  # (entries, lengths)
         places: scipy.sparse.csr_array,  # (start nodes, nodes), whose data are not used
@@ -73,19 +73,19 @@ class WalkTensors:
             refuse("WalkTensors", "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
         if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
             refuse(
-                "WalkTensors", "walks", f"of loads that are numbers of {dtype}",
-                Described("loads beyond all of them"),
+                "WalkTensors", "walks", f"with loads in the range of {dtype}",
+                Described("larger loads"),
                 "Walk on matrix='normalized', with a larger p_halt, or use torch.float64.",
             )  # fmt: skip
         self._loads, self._places = loads, places
         self.device, self.dtype = device, dtype
         self.shape: tuple[int, int] = places.shape
         self.n_entries, self.n_lengths = loads.shape
-        self._weighing, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
+        self._load_matrix, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
-        """Return the same walks on a device and of a dtype; itself if they are there."""
-        device, dtype = _placed(device or self.device), dtype or self.dtype
+        """Return the walks on another device or with another dtype; itself if nothing changes."""
+        device, dtype = _resolve_device(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
         return self._like(self._loads, self._places, device, dtype)
@@ -97,9 +97,12 @@ class WalkTensors:
             refuse("WalkTensors.select", "rows", "a flat list of whole numbers", rows, error=TypeError)
         if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
             refuse(
-                "WalkTensors.select", "rows", f"positions from 0 to {self.shape[0] - 1}, not none", positions
+                "WalkTensors.select",
+                "rows",
+                f"at least one position from 0 to {self.shape[0] - 1}",
+                positions,
             )
-        numbered = _numbered(self._places, positions)
+        numbered = _number_entries(self._places, positions)
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
 
     @staticmethod
@@ -107,7 +110,7 @@ class WalkTensors:
         loads: scipy.sparse.csr_array, places: scipy.sparse.csr_array, device: Any, dtype: Any
     ) -> WalkTensors:
         result = object.__new__(WalkTensors)
-        result._hold(loads, places, device, dtype)
+        result._initialize(loads, places, device, dtype)
         return result
 
     def __repr__(self) -> str:
@@ -124,7 +127,7 @@ class WalkTensors:
         f = self._checked(f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._weighing @ f[:, None])[:, 0]
+        return (self._load_matrix @ f[:, None])[:, 0]
 
     def matmul(
         self,
@@ -140,7 +143,7 @@ class WalkTensors:
         y: Tensor,  # (start nodes, c)
     ) -> Tensor:  # (nodes, c)
         """Return Φ_fᵀ y."""
-        return multiply(self._structure, self.entries(f), self._columns(y, 0), turned=True)
+        return multiply(self._structure, self.entries(f), self._columns(y, 0), transposed=True)
 
     def dense(
         self,
@@ -175,7 +178,7 @@ class WalkTensors:
         columns: NDArray[np.int64],  # (p,)
     ) -> tuple[Tensor, Tensor, Tensor]:  # (q,) each
         """Return where rows of Φ and of Ψ have entries at the same nodes: pair, entry of Φ, entry of Ψ."""
-        first, second = _numbered(self._places, rows), _numbered(other._places, columns)
+        first, second = _number_entries(self._places, rows), _number_entries(other._places, columns)
         keys, at, there = np.intersect1d(_keys(first), _keys(second), assume_unique=True, return_indices=True)
         found = (keys // self.shape[1], first.data[at], second.data[there])
         return tuple(torch.as_tensor(array, device=self.device) for array in found)  # type: ignore[return-value]
@@ -186,27 +189,27 @@ class WalkTensors:
     def _checked(self, f: Tensor) -> Tensor:
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
             refuse("WalkTensors", "f", "a tensor of one dimension, not empty", f, error=TypeError)
-        return self.check_alike("f", f)
+        return self.check_dtype_and_device("f", f)
 
     def _columns(self, x: Tensor, axis: int) -> Tensor:
         if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
             got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
             refuse("WalkTensors", "x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
-        return self.check_alike("x", x)
+        return self.check_dtype_and_device("x", x)
 
-    def check_alike(self, name: str, tensor: Tensor) -> Tensor:
-        """Return a tensor that is of the dtype and on the device of the walks, or refuse it."""
+    def check_dtype_and_device(self, name: str, tensor: Tensor) -> Tensor:
+        """Return a tensor if it has the dtype and the device of the walks, or refuse it."""
         if tensor.dtype != self.dtype or tensor.device != self.device:
             refuse(
-                "WalkTensors", name, f"of {self.dtype} on {self.device}, as the walks are",
+                "WalkTensors", name, f"of {self.dtype} on {self.device}, like the walks",
                 Described(f"{tensor.dtype} on {tensor.device}"),
-                "Use walks.to(device, dtype), or the tensor's.", TypeError,
+                "Use walks.to(device, dtype) or tensor.to(device, dtype).", TypeError,
             )  # fmt: skip
         return tensor
 
 
-def _placed(device: torch.device | str) -> torch.device:
-    """Return a device as tensors on it call it: "cuda" is cuda:0."""
+def _resolve_device(device: torch.device | str) -> torch.device:
+    """Return a device with its index: "cuda" becomes "cuda:0"."""
     return torch.empty(0, device=device).device
 
 
@@ -225,14 +228,14 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
     return by_length, places
 
 
-def _numbered(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows, with the numbers of the entries for data."""
+def _number_entries(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Return some rows, with the numbers of the entries as data."""
     numbers = np.arange(places.nnz)
     return scipy.sparse.csr_array((numbers, places.indices, places.indptr), shape=places.shape)[rows]
 
 
 def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
-    """Return a number for the place of each entry."""
+    """Return a unique number for the position of each entry."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows * matrix.shape[1] + matrix.indices
 

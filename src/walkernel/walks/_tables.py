@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._cached import cached_array
 from walkernel._checks import Described, refuse
 from walkernel._chunks import any_entry, row_sums
 from walkernel._exports import inverse_root
-from walkernel._made import made_array
 from walkernel.graph import Graph
 from walkernel.walks._state import read_only
 
@@ -215,7 +215,7 @@ def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
     size = 2 * law.indices.size
     if law.owner is not None and law.owner.store is not None:
         about = f"{ALIAS_FORMAT} of {law.owner.fingerprint}"
-        return made_array(law.owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
+        return cached_array(law.owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
     words = np.empty(size, dtype=np.uint64)
     build_alias(*steps, words)
     words.flags.writeable = False

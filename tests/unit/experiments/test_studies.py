@@ -8,10 +8,10 @@ from walkernel.experiments import clustering, fixed_kernels, learned_f, meshes, 
 from walkernel.experiments._study import COMMON, Run, run_study
 
 TINY = {
-    fixed_kernels: {"EIGHT": ("ER 20", "karate"), "WALKS": (1, 4, 16)},
+    fixed_kernels: {"PAPER_GRAPHS": ("ER 20", "karate"), "WALKS": (1, 4, 16)},
     ode: {"GRAPHS": ("karate",), "WALKS": (8, 128), "REPEATS": {"quick": 3, "full": 4}},
     clustering: {"PUBLISHED": {"karate": 0.08}, "N_WALKS": 2, "REPEATS": {"quick": (6, 0, 0)}},
-    scaling: {"REPEATS": {"quick": {30: 3, 60: 2}}, "LARGEST_EXACT": 40, "N_ROWS": 8},
+    scaling: {"REPEATS": {"quick": {30: 3, 60: 2}}, "MAX_EXACT_NODES": 40, "N_ROWS": 8},
     p_halt: {"GRAPHS": ("karate",), "P_HALTS": (0.1, 0.5), "REPEATS": {"quick": 3}},
 }
 

@@ -87,7 +87,7 @@ def test_some_rows_have_the_error_of_all(run, monkeypatch):
     monkeypatch.setattr(scaling, "REPEATS", {"quick": {200: 10}})
     cell = Cell("scaling", "200", {"n": 200})
     (whole,) = scaling.measure(cell, run)
-    monkeypatch.setattr(scaling, "LARGEST_EXACT", 100)
+    monkeypatch.setattr(scaling, "MAX_EXACT_NODES", 100)
     (part,) = scaling.measure(cell, run)
     assert (whole["rows"], part["rows"]) == ("all", scaling.N_ROWS)
     assert whole["ours"] == pytest.approx(0.005, rel=0.05)

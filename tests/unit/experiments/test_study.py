@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from walkernel.experiments._report import MOST_ROWS, _table, write_report
+from walkernel.experiments._report import MAX_ROWS, _table, write_report
 from walkernel.experiments._study import COMMON, Cell, Run, Study, Verdict, as_csv, named, run_study, summary
 from walkernel.experiments.reproduce import NAMES, load_study, reproduce
 
@@ -106,8 +106,8 @@ def test_pictures_leave_the_backend_and_the_style_of_matplotlib_alone(tmp_path):
 
 
 def test_long_tables_say_that_they_are_cut(tmp_path):
-    rows = [{"graph": str(k)} for k in range(MOST_ROWS + 1)]
-    assert f"First {MOST_ROWS} of {MOST_ROWS + 1} rows." in _table(["graph"], rows, "toy")
+    rows = [{"graph": str(k)} for k in range(MAX_ROWS + 1)]
+    assert f"First {MAX_ROWS} of {MAX_ROWS + 1} rows." in _table(["graph"], rows, "toy")
 
 
 def test_what_is_kept_inside_a_cell_is_not_timed_twice(tmp_path):

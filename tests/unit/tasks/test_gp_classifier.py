@@ -12,7 +12,7 @@ import walkernel as wk
 from kriging import Kriging
 from walkernel.tasks import _gp_classifier
 from walkernel.tasks._gp_classifier import sharpened_softmax
-from walkernel.tasks._learning import some_positions
+from walkernel.tasks._learning import sample_positions
 
 RNG = np.random.default_rng(6)
 NODES = np.arange(30)
@@ -76,7 +76,7 @@ def left_out(model):
 @pytest.mark.parametrize("learn", [(), None])
 def test_leaving_a_node_out_is_fitting_without_it(learn):
     model = fitted(learn=learn)
-    found = np.array([one.left_out() for one in model._posteriors])
+    found = np.array([one.leave_one_out() for one in model._posteriors])
     assert np.allclose(np.moveaxis(found, 0, 2), left_out(model), rtol=0, atol=1e-8)
 
 
@@ -86,7 +86,7 @@ def test_leaving_a_node_out_of_a_regression_with_covariates_and_repeats():
         graphs.weighted(), wk.Diffusion(1.5), n_walks=32, learn=(), covariates=covariates
     )
     model.fit(KNOWN, values, noise_std=spread)
-    mean, variance = model._posterior.left_out()
+    mean, variance = model._posterior.leave_one_out()
     for place, node in enumerate(np.unique(KNOWN)):
         others = node != KNOWN
         expected, cov = Kriging(model, KNOWN[others], values[others], spread[others]).posterior([node])
@@ -109,11 +109,11 @@ def test_the_sharpness_makes_left_out_labels_most_probable():
 
 def test_of_many_labels_some_decide_about_the_sharpness(monkeypatch):
     whole = fitted()
-    monkeypatch.setattr(_gp_classifier, "some_positions", partial(some_positions, most=9))
+    monkeypatch.setattr(_gp_classifier, "sample_positions", partial(sample_positions, most=9))
     few = fitted()
     assert few.sharpness_ != whole.sharpness_
     assert all(np.array_equal(a, b) for a, b in zip(few.latent(NODES), whole.latent(NODES), strict=True))
-    some = np.unique(KNOWN)[some_positions(15, 2, 9)]
+    some = np.unique(KNOWN)[sample_positions(15, 2, 9)]
     kept = np.isin(KNOWN, some)
     alone = fitted(KNOWN[kept], LABELS[kept], sampler=whole.sampler_)
     monkeypatch.undo()

@@ -10,9 +10,9 @@ import walkernel as wk
 from kriging import Kriging
 from walkernel.datasets import grid
 from walkernel.tasks import WALK_CACHE, _learning, _walk_cache
-from walkernel.tasks._learning import features_of, some_positions, window_ends
+from walkernel.tasks._learning import features_of, sample_positions, window_ends
 from walkernel.tasks._likelihood import Hyperparameters, likelihood_at
-from walkernel.tasks._prior import MOST_FREE, free_modulation
+from walkernel.tasks._prior import MAX_FREE_TERMS, free_modulation
 
 GRID = grid(12, 12).graph
 N = GRID.n_nodes
@@ -180,8 +180,8 @@ def test_a_search_that_does_not_end_is_told_of(monkeypatch):
         model = fitted(wk.Diffusion(1.0))
     assert str(caught[0].message) == (
         f"NodeGPRegressor: the likelihood still grows with the lengthscale at {model.kernel_}, the widest "
-        "kernel that a search by walks can afford. Either the data do not say how wide the kernel is, or it "
-        "should be wider: Diffusion, or a larger nu, can be."
+        "kernel that a search by walks can afford. Either the data do not determine the lengthscale, or the "
+        "kernel should be wider: use Diffusion or a larger nu."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
     assert model.kernel_.sigma == pytest.approx(1.0)
@@ -225,7 +225,7 @@ def test_a_free_f_is_at_least_as_likely_as_the_kernel_it_starts_from():
 @pytest.mark.parametrize("sigma", [0.5, 11.0])
 def test_a_free_f_has_so_many_terms_as_a_kernel_of_twice_the_width(sigma):
     start = free_modulation("test", Hyperparameters(wk.Diffusion(sigma), 2.5, 0.1))
-    f = wk.Diffusion(2 * sigma).modulation(MOST_FREE)
+    f = wk.Diffusion(2 * sigma).modulation(MAX_FREE_TERMS)
     assert np.array_equal(start.modulation, 2.5 * wk.Diffusion(sigma).modulation(start.n_terms))
     assert start.amplitude == 1.0
     assert (f[start.n_terms :] <= 1e-2 * f.max()).all()
@@ -233,24 +233,24 @@ def test_a_free_f_has_so_many_terms_as_a_kernel_of_twice_the_width(sigma):
 
 
 def test_of_many_nodes_some_decide(monkeypatch):
-    monkeypatch.setattr(_learning, "MOST_LEARNED_FROM", 50)
+    monkeypatch.setattr(_learning, "MAX_LEARNING_NODES", 50)
     model = fitted(random_state=3)
     assert model.n_learned_from_ == 50
     X = np.sort(KNOWN)
-    some = X[some_positions(KNOWN.size, 3, 50)]
+    some = X[sample_positions(KNOWN.size, 3, 50)]
     truth = Kriging(model, some, SMOOTH[some])
     assert model.log_marginal_likelihood_value_ == pytest.approx(truth.log_likelihood(), rel=1e-8)
     every = Kriging(model, KNOWN, SMOOTH[KNOWN])
     assert np.allclose(model.predict(np.arange(N)), every.posterior(np.arange(N))[0], atol=1e-8)
     assert model.log_marginal_likelihood() == pytest.approx(every.log_likelihood(), rel=1e-8)
     other = fitted(random_state=4)
-    assert not np.array_equal(some_positions(80, 3, 50), some_positions(80, 4, 50))
+    assert not np.array_equal(sample_positions(80, 3, 50), sample_positions(80, 4, 50))
     assert other.noise_ != model.noise_
 
 
 def test_some_positions_are_distinct_and_ascending():
-    assert np.array_equal(some_positions(7, 0, 7), np.arange(7))
-    some = some_positions(1000, 5, 100)
+    assert np.array_equal(sample_positions(7, 0, 7), np.arange(7))
+    some = sample_positions(1000, 5, 100)
     assert some.size == np.unique(some).size == 100
     assert (np.diff(some) > 0).all()
     assert some.max() > 900
@@ -258,7 +258,7 @@ def test_some_positions_are_distinct_and_ascending():
 
 def test_a_few_nodes_choose_the_start(monkeypatch):
     whole = fitted()
-    monkeypatch.setattr(_learning, "MOST_TRIED", 20)
+    monkeypatch.setattr(_learning, "MAX_TRIAL_NODES", 20)
     few = fitted()
     assert few.log_marginal_likelihood_value_ == pytest.approx(whole.log_marginal_likelihood_value_, abs=1e-3)
 

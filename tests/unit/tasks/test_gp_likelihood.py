@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from kriging import KERNELS
-from walkernel.tasks import _covariances
+from walkernel.tasks import _solvers
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
@@ -85,7 +85,7 @@ def checked(kernel, learn, data, noise=0.3, *, normalize=False):
     theta = parameters.theta(start) + 0.05
     value, gradient = likelihood_at(theta, parameters, features, data)
     hyper = parameters.hyperparameters(theta)
-    expected = sum(density(hyper, features(hyper.weighing), one) for one in data)
+    expected = sum(density(hyper, features(hyper.weights), one) for one in data)
     assert value == pytest.approx(expected, rel=1e-9)
     found = differences(lambda at: likelihood_at(at, parameters, features, data)[0], theta)
     assert gradient.shape == theta.shape
@@ -114,8 +114,8 @@ def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize
 @pytest.mark.parametrize("learn", [ALL, ("modulation", "noise")])
 def test_dense_and_sparse_features_have_the_same_gradient(monkeypatch, learn, normalize):
     for most in (0, 2**26):
-        monkeypatch.setattr(_covariances, "MOST_DENSE", most)
-        monkeypatch.setattr(_covariances, "SPARSE_SPEED", 1.0)
+        monkeypatch.setattr(_solvers, "MAX_DENSE_ENTRIES", most)
+        monkeypatch.setattr(_solvers, "SPARSE_SPEED", 1.0)
         checked(KERNELS["Diffusion"], learn, DATA["all"], normalize=normalize)
 
 
@@ -150,7 +150,7 @@ def test_nothing_to_learn_has_no_gradient():
 
 def test_merged_observations_say_the_same_of_part_of_the_nodes():
     whole, chosen = DATA["all"][0], np.array([0, 3, 4, 11])
-    part = whole.of_nodes(chosen)
+    part = whole.select_nodes(chosen)
     kept = np.isin(whole.place, chosen)
     assert np.array_equal(part.ids[part.place], whole.ids[whole.place[kept]])
     assert np.array_equal(part.sides, whole.sides[kept])

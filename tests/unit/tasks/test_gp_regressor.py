@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import DotProduct
 import graphs
 import walkernel as wk
 from kriging import Kriging
-from walkernel.tasks import _covariances, _gp_regressor, _walk_cache
+from walkernel.tasks import _gp_regressor, _solvers, _walk_cache
 
 RNG = np.random.default_rng(2)
 KNOWN, ASKED = np.arange(0, 30, 2), np.array([1, 2, 3, 29, 2])
@@ -166,7 +166,7 @@ def test_blocks_of_nodes_do_not_show(monkeypatch):
     model = fitted()
     whole = model.predict(np.arange(30), return_std=True), model.sample_y(n_samples=3)
     monkeypatch.setattr(_walk_cache, "BLOCK", 7)
-    monkeypatch.setattr(_covariances, "MOST_AT_ONCE", 50)
+    monkeypatch.setattr(_solvers, "MAX_BLOCK_ENTRIES", 50)
     parts = model.predict(np.arange(30), return_std=True), model.sample_y(n_samples=3)
     for a, b in zip((*whole[0], whole[1]), (*parts[0], parts[1]), strict=True):
         assert np.allclose(a, b, rtol=0, atol=1e-12)
@@ -175,15 +175,15 @@ def test_blocks_of_nodes_do_not_show(monkeypatch):
 def test_gram_matrices_of_sparse_and_dense_factors_are_the_same(monkeypatch):
     answers = []
     for most in (0, 2**26):
-        monkeypatch.setattr(_covariances, "MOST_DENSE", most)
-        monkeypatch.setattr(_covariances, "SPARSE_SPEED", 5e8 if not most else 1.0)
+        monkeypatch.setattr(_solvers, "MAX_DENSE_ENTRIES", most)
+        monkeypatch.setattr(_solvers, "SPARSE_SPEED", 5e8 if not most else 1.0)
         answers.append(fitted().predict(np.arange(30), return_cov=True)[1])
     assert np.allclose(*answers, rtol=0, atol=1e-12)
 
 
 def test_more_nodes_than_a_factor_takes_have_no_exact_likelihood(monkeypatch):
     model = fitted()
-    monkeypatch.setattr(_gp_regressor, "MOST_FACTORIZED", 10)
+    monkeypatch.setattr(_gp_regressor, "MAX_CHOLESKY_NODES", 10)
     with pytest.raises(ValueError, match=r"the number of observed nodes must be at most 10, got 15\. log"):
         model.log_marginal_likelihood()
 

@@ -103,7 +103,7 @@ def test_posteriors_of_operators_follow_the_units(a, b):
 @pytest.mark.parametrize(("a", "b"), [(0.0, 1e-200), (0.0, 1e200), (1000.0, 1e-6)])
 def test_ridge_regressions_follow_the_units(a, b, direct, monkeypatch):
     if not direct:
-        monkeypatch.setattr("walkernel.tasks._covariances.MOST_DIRECT", 0)
+        monkeypatch.setattr("walkernel.tasks._solvers.MAX_DIRECT_NODES", 0)
 
     def predict(y):
         return wk.NodeRidge(RING, wk.Diffusion(3.0), n_walks=64).fit(X, y).predict(range(60))

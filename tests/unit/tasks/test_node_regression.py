@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 import graphs
 import walkernel as wk
-from walkernel.tasks import _covariances
+from walkernel.tasks import _solvers
 
 KNOWN, ASKED = np.arange(0, 30, 2), np.array([1, 2, 3, 29])
 RNG = np.random.default_rng(5)
@@ -63,7 +63,7 @@ def test_nodes_that_meet_no_known_one_get_the_mean_and_it_is_said():
 @pytest.mark.parametrize("direct", [True, False])
 def test_the_ridge_is_scikit_learns_on_the_same_features(monkeypatch, fit_intercept, outputs, direct):
     if not direct:
-        monkeypatch.setattr(_covariances, "MOST_DIRECT", 0)
+        monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 0)
     graph = graphs.weighted()
     y = VALUES[KNOWN, 0] + 50 if outputs is None else VALUES[KNOWN] + 50
     weights = RNG.random(KNOWN.size) + 0.1
@@ -81,9 +81,9 @@ def test_the_ridge_is_scikit_learns_on_the_same_features(monkeypatch, fit_interc
 
 
 def test_conjugate_gradients_that_do_not_arrive_are_an_error(monkeypatch):
-    monkeypatch.setattr(_covariances, "MOST_DIRECT", 0)
+    monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 0)
     model = wk.NodeRidge(graphs.weighted(), wk.Diffusion(4.0), alpha=1e-6, max_iter=2)
-    with pytest.raises(RuntimeError, match=r"did not reach tol=1e-08 in max_iter=2 steps"):
+    with pytest.raises(RuntimeError, match=r"did not reach tol=1e-08 in max_iter=2 iterations"):
         model.fit(KNOWN, VALUES[KNOWN])
 
 

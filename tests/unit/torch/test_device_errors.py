@@ -22,7 +22,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_no_device(call, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    with pytest.raises(ValueError, match="device must be one that is there, got cuda, but no CUDA device"):
+    with pytest.raises(ValueError, match="device must be an available device, got cuda, but no CUDA device"):
         call()
     with pytest.raises(ValueError, match=r"a CUDA device, got cpu\. Use walkernel.sample_walks"):
         call(device="cpu")

@@ -364,7 +364,7 @@ def test_bad_arguments_are_refused(name):
 def test_divergent_kernels_and_coupled_walks_are_refused():
     with pytest.raises(wk.DivergentKernelError):
         fit(kernel=wk.RegularizedLaplacian(1, 2.0, matrix="adjacency"))
-    with pytest.raises(TypeError, match="closed form knows no coupled walks"):
+    with pytest.raises(TypeError, match="closed form does not cover coupled walks"):
         fit(walks="expected", sampler=wk.CoupledWalks((1.0, 0.5)))
 
 

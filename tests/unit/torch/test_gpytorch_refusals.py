@@ -10,7 +10,7 @@ import torch
 
 import walkernel as wk
 from walkernel.datasets import grid
-from walkernel.torch import FeatureOperator, FreeModulation, GRFKernel, ModulationPair
+from walkernel.torch import FreeModulation, GRFKernel, ModulationPair, WalkCovariance
 
 GRAPH = grid(12, 12).graph
 SAMPLER = wk.choose_sampler(GRAPH, wk.Diffusion(1.0), wk.Diffusion(6.0), n_walks=64)
@@ -96,7 +96,7 @@ def test_last_dim_is_batch_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "missing"), [("FeatureOperator", "linear_operator"), ("GRFKernel", "gpytorch")]
+    ("name", "missing"), [("WalkCovariance", "linear_operator"), ("GRFKernel", "gpytorch")]
 )
 def test_missing_gpytorch_is_named(name, missing):
     code = f"""
@@ -119,7 +119,7 @@ except ImportError as error:
 def test_names_are_there():
     import walkernel.torch
 
-    assert FeatureOperator is walkernel.torch.FeatureOperator
+    assert WalkCovariance is walkernel.torch.WalkCovariance
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = walkernel.torch.nonsense
 

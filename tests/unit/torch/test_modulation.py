@@ -224,7 +224,7 @@ def test_n_terms_are_those_that_count():
     assert f[n - 1] > 1e-12 * f.max() >= f[n]
     assert kernel_length(flat.as_kernel()) == n
     growing = FreeModulation(5000)
-    with pytest.raises(ValueError, match=r"length must be given, where f does not fall off.*decay < 1"):
+    with pytest.raises(ValueError, match=r"length must be given if f does not decay.*decay < 1"):
         growing.n_terms()
     assert growing.n_terms(64) == 64
     assert flat.n_terms(5) == 5

@@ -1,4 +1,4 @@
-"""FeatureOperator: linear_operator's own suites against dense features, gradients, and what is refused."""
+"""WalkCovariance: linear_operator's own suites against dense features, gradients, and what is refused."""
 
 import unittest
 
@@ -11,7 +11,7 @@ from linear_operator.test.linear_operator_test_case import (
 )
 
 import walkernel as wk
-from walkernel.torch import FeatureOperator, WalkTensors
+from walkernel.torch import WalkCovariance, WalkTensors
 
 GRAPH = wk.load_dataset("karate").graph
 WALKS = wk.sample_walks(GRAPH, 6, sampler=wk.IndependentWalks(0.5), seed=3)
@@ -37,7 +37,7 @@ class Suite:
 
     def create_linear_op(self):
         other = None if self.columns is None else TENSORS.select(self.columns)
-        return FeatureOperator(torch.tensor(self.f, requires_grad=True), TENSORS.select(ROWS), other)
+        return WalkCovariance(torch.tensor(self.f, requires_grad=True), TENSORS.select(ROWS), other)
 
     def evaluate_linear_op(self, linear_op):
         columns = ROWS if self.columns is None else self.columns
@@ -81,7 +81,7 @@ def make(f=F, rows=None, columns=None, walks=DOUBLE):
     """An operator between some nodes, all if none are given, and its f."""
     f = torch.tensor(f, dtype=walks.dtype, requires_grad=True)
     left = walks if rows is None else walks.select(rows)
-    return FeatureOperator(f, left, None if columns is None else walks.select(columns)), f
+    return WalkCovariance(f, left, None if columns is None else walks.select(columns)), f
 
 
 @pytest.mark.parametrize("columns", [None, COLUMNS])
@@ -103,16 +103,16 @@ def test_gradients_by_f_are_exact(f, columns):
     left, right = DOUBLE.select(ROWS), None if columns is None else DOUBLE.select(columns)
     theta = torch.tensor(f, dtype=torch.float64, requires_grad=True)
     for name, function in functions.items():
-        assert torch.autograd.gradcheck(lambda f, g=function: g(FeatureOperator(f, left, right)), theta), name
+        assert torch.autograd.gradcheck(lambda f, g=function: g(WalkCovariance(f, left, right)), theta), name
 
 
 @pytest.mark.parametrize("columns", [None, COLUMNS])
 @pytest.mark.parametrize("f", [F, BATCH])
 @pytest.mark.parametrize("at_once", [1, 2**24])
 def test_few_elements_need_no_matrix(f, columns, at_once, monkeypatch):
-    monkeypatch.setattr("walkernel.torch._operator.MOST_SHARED", at_once)
+    monkeypatch.setattr("walkernel.torch._operator.MAX_SHARED_ENTRIES", at_once)
     K, theta = make(f, columns=columns)
-    monkeypatch.setattr(FeatureOperator, "to_dense", None)
+    monkeypatch.setattr(WalkCovariance, "to_dense", None)
     features = dense_features(theta, slice(None))
     dense = features @ (features if columns is None else features[..., columns, :]).mT
     index = (..., torch.tensor([0, 33, -1, 5, 5, 2]), torch.tensor([1, -1, 0, 5, 4, 2]))
@@ -127,8 +127,8 @@ def test_few_elements_need_no_matrix(f, columns, at_once, monkeypatch):
 @pytest.mark.parametrize("at_once", [1, 100, 2**25])
 @pytest.mark.parametrize("loops_on", ["cpu", "nowhere"])
 def test_loops_and_blocks_of_any_size_give_the_same_matrix(loops_on, at_once, monkeypatch):
-    monkeypatch.setattr("walkernel.torch._sparse.LOOPS_ON", loops_on)
-    monkeypatch.setattr("walkernel.torch._sparse.MOST_ENTRIES", at_once)
+    monkeypatch.setattr("walkernel.torch._sparse.LOOP_DEVICE", loops_on)
+    monkeypatch.setattr("walkernel.torch._sparse.MAX_GATHERED_ENTRIES", at_once)
     K, theta = make(columns=COLUMNS)
     dense = dense_features(theta, slice(None)) @ dense_features(theta, COLUMNS).mT
     torch.testing.assert_close(K.to_dense(), dense)
@@ -145,9 +145,9 @@ def test_f_of_any_length():
 def test_chosen_rows_are_an_operator_on_them():
     K, _ = make()
     ids = torch.tensor([3, 0, 3])
-    assert isinstance(K[ids][:, ids], FeatureOperator)
+    assert isinstance(K[ids][:, ids], WalkCovariance)
     block = K[1:9:2, 1:9:2]
-    assert isinstance(block, FeatureOperator)
+    assert isinstance(block, WalkCovariance)
     assert block.other is None
     assert K[:, :] is K
     assert K[0:0].shape == (0, 34)
@@ -169,14 +169,14 @@ def test_dtype_and_device_follow():
 def test_transpose_and_sides():
     K, theta = make(rows=ROWS, columns=COLUMNS)
     assert torch.equal(K.mT.to_dense(), K.to_dense().mT)
-    assert FeatureOperator(theta, DOUBLE, DOUBLE).other is None
+    assert WalkCovariance(theta, DOUBLE, DOUBLE).other is None
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ((torch.ones(2, dtype=torch.float64), WALKS), TypeError, "walks must be a WalkTensors"),
-        ((torch.ones(2), DOUBLE), TypeError, "f must be of torch.float64 on cpu, as the walks are"),
+        ((torch.ones(2), DOUBLE), TypeError, "f must be of torch.float64 on cpu, like the walks"),
         ((torch.ones(2, dtype=torch.float64), DOUBLE, TENSORS), TypeError, "other must be walks on 34 nodes"),
         ((torch.ones(2, dtype=torch.float64), DOUBLE, WALKS), TypeError, "other must be a WalkTensors"),
         ((torch.ones(2, 0, dtype=torch.float64), DOUBLE), TypeError, "f must be a tensor of shape"),
@@ -186,4 +186,4 @@ def test_transpose_and_sides():
 )
 def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message):
-        FeatureOperator(*arguments)
+        WalkCovariance(*arguments)

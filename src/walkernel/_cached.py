@@ -1,9 +1,9 @@
-"""Large arrays that are made of a stored graph once: files beside its own, or without a name.
+"""Large arrays derived from a stored graph: computed once and cached in files beside those of the graph.
 
-A file and its record (``alias-….npy``, ``alias-….json``) are written under temporary names. Their own names
-tell what is in them, so that several processes may make them at once; a file that does not fit its record is
-made again. Where nothing can be written, the array is in a temporary
-file that has no name and ends with the process.
+An array and its record (``alias-….npy``, ``alias-….json``) are written under temporary names and then
+renamed. The names contain a digest of what the array depends on, so several processes may write them at the
+same time. A file that does not match its record is computed again. Where the folder is not writable, the
+array lives in an anonymous temporary file, which disappears with the process.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._files import atomic_write, replacement
-from walkernel._stores import MADE, Entry, digest_of_file, digest_of_json, open_array, sealed
+from walkernel._stores import CACHE_PREFIX, Entry, digest_of_file, digest_of_json, open_array, sealed
 
 Fill = Callable[[NDArray[Any]], object]
 NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
-def made_array(folder: Path, about: str, dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
-    """Return an array that ``fill`` makes once, mapped from the folder of a store.
+def cached_array(folder: Path, about: str, dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
+    """Return a cached array, mapped from the folder of a store; compute it if it is not there.
 
     Parameters
     ----------
     folder : Path
-        Of the store.
+        The folder of the store.
     about : str
-        All that the array depends on: its format and the fingerprint of the graph.
+        Everything that the array depends on: its format and the fingerprint of the graph.
     dtype, size
-        Of the array, which is flat.
+        The dtype and the length of the array, which has one dimension.
     fill : callable
-        Writes all of an array.
+        Computes the array in place.
     """
     if size == 0:
         return np.empty(0, dtype=dtype)
-    name = MADE + hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
+    name = CACHE_PREFIX + hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
     found = _find(folder, name, np.dtype(dtype).str, size)
     if found is not None:
         return found
     try:
-        return _make_file(folder, name, dtype, size, fill)
+        return _write_file(folder, name, dtype, size, fill)
     except OSError:
-        return _make_nameless(dtype, size, fill)
+        return _fill_temporary_file(dtype, size, fill)
 
 
 def _find(folder: Path, name: str, dtype: str, size: int) -> NDArray[Any] | None:
-    """Return the array if it is there, and undamaged."""
+    """Return the cached array, or None if it is missing or damaged."""
     try:
         entry = _read_record(folder / f"{name}.json")
         if (entry.dtype, entry.shape) != (dtype, (size,)):
@@ -68,44 +68,44 @@ def _find(folder: Path, name: str, dtype: str, size: int) -> NDArray[Any] | None
 def _read_record(path: Path) -> Entry:
     record = json.loads(path.read_bytes())
     if record["digest"] != digest_of_json(record):
-        raise ValueError(f"{path} is not what was written")
+        raise ValueError(f"{path} does not match its digest")
     return Entry(**record["array"])._replace(shape=tuple(record["array"]["shape"]))
 
 
-def verify_made(folder: Path) -> list[str]:
-    """Compare every byte of made arrays with their records; return the names of the files that were read."""
+def verify_cached(folder: Path) -> list[str]:
+    """Compare every byte of the cached arrays with their digests; return the names of the files read."""
     files = []
-    for record in sorted(folder.glob(f"{MADE}*.json")):
+    for record in sorted(folder.glob(f"{CACHE_PREFIX}*.json")):
         path = record.with_suffix(".npy")
         try:
             open_array(path, _read_record(record), in_full=True)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ValueError(
-                f"{path} is damaged, or does not fit {record.name}. "
-                "Remove both files: they are made again when they are needed."
+                f"{path} is damaged, or does not match {record.name}. "
+                "Remove both files: they are computed again when they are needed."
             ) from error
         files += [path.name, record.name]
     return files
 
 
-def _make_file(folder: Path, name: str, dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
+def _write_file(folder: Path, name: str, dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
     with replacement(folder / f"{name}.npy") as part:
         array = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=(size,))
         with part.open("r+b") as file:
             _reserve(file, part.stat().st_size)
         fill(np.asarray(array))
         array.flush()
-        del array  # no page of it is written after its time is recorded
+        del array  # no page is written after the modification time is recorded
         entry = sealed(part, np.dtype(dtype).str, (size,), digest_of_file(part))
-        made = open_array(part, entry)
+        mapped = open_array(part, entry)
     record: dict[str, Any] = {"array": entry._asdict()}
     record["digest"] = digest_of_json(record)
     with atomic_write(folder / f"{name}.json") as file:
         file.write(json.dumps(record, indent=1).encode())
-    return made
+    return mapped
 
 
-def _make_nameless(dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
+def _fill_temporary_file(dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
     n_bytes = size * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile() as file:
         file.truncate(n_bytes)
@@ -117,7 +117,7 @@ def _make_nameless(dtype: Any, size: int, fill: Fill) -> NDArray[Any]:
 
 
 def _reserve(file: IO[bytes], n_bytes: int) -> None:
-    """Take the room on the disk now: a full disk is an error here, and kills the process in a mapped file."""
+    """Allocate the disk space now: a full disk raises here, but would kill the process in a mapped file."""
     if not hasattr(os, "posix_fallocate"):
         return
     try:

@@ -1,8 +1,9 @@
-"""Systems S = a²ΦΦᵀ + diag(r), solved exactly: by a Cholesky factor, or by conjugate gradients.
+"""Solvers of linear systems with S = a²ΦΦᵀ + diag(r): a Cholesky factorization, or conjugate gradients.
 
-Both are exact for the Φ at hand. The factor costs n³/3 and n² numbers, and then n² for each right-hand side;
-conjugate gradients use Φ and Φᵀ alone. All right-hand sides advance together, unlike in SciPy's solver,
-because a pass over Φ costs about as much for sixteen columns as for four columns one by one.
+Both solve the system of the given Φ, without further approximation. The factorization takes n³/3 operations
+and n² numbers of memory, and n² operations for each right-hand side; conjugate gradients use only products
+with Φ and Φᵀ. Unlike in SciPy's ``cg``, all right-hand sides advance together, because one product of Φ with
+sixteen columns takes about as long as four products with one column.
 """
 
 from __future__ import annotations
@@ -22,31 +23,34 @@ from walkernel.products import multiply, multiply_transposed
 from walkernel.tasks._observations import Array
 
 SOLVERS = ("auto", "cholesky", "cg")
-MOST_DENSE = 2**26
-"""Numbers of features that may be stored as dense arrays."""
-MOST_AT_ONCE = 2**25
-"""Numbers in a block of covariances between observed and other nodes."""
-MOST_DIRECT = 4096
-"""Nodes up to which S is factorised at once."""
-MOST_FACTORIZED = 2**14
-"""Nodes up to which it is factorised where conjugate gradients would take longer: 2 GiB for all factors."""
+MAX_DENSE_ENTRIES = 2**26
+"""Entries up to which features may be stored as dense arrays."""
+MAX_BLOCK_ENTRIES = 2**25
+"""Entries in one block of covariances between observed and other nodes."""
+MAX_DIRECT_NODES = 4096
+"""Number of nodes up to which ``solver="auto"`` always factorizes S."""
+MAX_CHOLESKY_NODES = 2**14
+"""Number of nodes up to which S is cholesky_solver if conjugate gradients would take longer: 2 GiB in all."""
 DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
-"""Multiplications in a second of a Cholesky factor and of sparse products, for the choice between them."""
+"""Multiplications per second of a Cholesky factorization and of sparse products, to choose between them."""
 
 
-class Multiplier(NamedTuple):
-    """A covariance matrix by its products: with (n, c) arrays, its diagonal, numbers in use for a column."""
+class CovarianceProducts(NamedTuple):
+    """A covariance matrix that is known by its products with (n, c) arrays and by its diagonal.
+
+    ``width`` is the number of floats that a product needs for each column.
+    """
 
     product: Callable[[Array], Array]
     diagonal: Array
     width: int
 
 
-class Multiplied(Protocol):
-    """A prior whose covariance is known by products."""
+class ProductPrior(Protocol):
+    """A prior whose covariance is known by its products."""
 
-    def multiplier(self) -> Multiplier:
-        """Return them."""
+    def products(self) -> CovarianceProducts:
+        """Return the products with the covariance."""
 
 
 class Prior:
@@ -68,8 +72,8 @@ class Prior:
         """a²ΦΦᵀ, (n, n)."""
         return self.with_nodes(self.features)
 
-    def multiplier(self) -> Multiplier:
-        """Return products with a²ΦΦᵀ, columns that no walk reaches left out."""
+    def products(self) -> CovarianceProducts:
+        """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
         features, threads = self.features, thread_count("Prior", None)
         _, columns = np.unique(features.indices, return_inverse=True)
         shape = (features.shape[0], int(columns.max(initial=0)) + 1)
@@ -78,7 +82,7 @@ class Prior:
         def product(V: Array) -> Array:
             return multiply(scaled, multiply_transposed(scaled, V, threads), threads)
 
-        return Multiplier(product, np.asarray(scaled.power(2).sum(axis=1)), max(shape))
+        return CovarianceProducts(product, np.asarray(scaled.power(2).sum(axis=1)), max(shape))
 
     def with_nodes(self, rows: scipy.sparse.csr_array) -> Array:
         """Return the covariances with other nodes, (n, k)."""
@@ -89,21 +93,21 @@ class Prior:
         return self.amplitude**2 * np.asarray(rows.power(2).sum(axis=1))
 
     def blocks(self, rows: scipy.sparse.csr_array) -> Iterator[tuple[slice, Array]]:
-        """Give the covariances with other nodes in blocks of columns."""
-        size = max(1, MOST_AT_ONCE // self.features.shape[0])
+        """Yield the covariances with other nodes in blocks of columns."""
+        size = max(1, MAX_BLOCK_ENTRIES // self.features.shape[0])
         for first in range(0, rows.shape[0], size):
             part = slice(first, min(first + size, rows.shape[0]))
             yield part, self.with_nodes(rows[part])
 
 
-class Covariance(Protocol):
-    """S, as far as posteriors need it."""
+class Solver(Protocol):
+    """A solver of systems with S."""
 
     n_iter: int
-    """Iterations of the longest solution so far; 0 for a factor."""
+    """The largest number of iterations of a solution so far; 0 for a Cholesky factorization."""
 
-    def suited(self, n_sides: int) -> Covariance:
-        """Return what solves for so many right-hand sides at the least cost."""
+    def best_for(self, n_sides: int) -> Solver:
+        """Return the solver that costs least for ``n_sides`` right-hand sides."""
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c)."""
@@ -116,27 +120,27 @@ class Covariance(Protocol):
 
 
 def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Array:
-    """Return Φ₁Φ₂ᵀ as an array, of sparse or of dense factors, whichever costs less."""
-    if _better_dense(left, right, 1):
+    """Return Φ₁Φ₂ᵀ as an array, by a sparse or a dense product, whichever costs less."""
+    if _is_dense_cheaper(left, right, 1):
         return np.asarray(left.toarray() @ right.toarray().T)
     return np.asarray((left @ right.T).toarray())
 
 
-def _better_dense(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_products: int) -> bool:
-    """Tell whether one product of dense factors costs less than so many Φ₁Φ₂ᵀ of sparse ones."""
+def _is_dense_cheaper(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_products: int) -> bool:
+    """Return whether one dense product costs less than ``n_products`` sparse products Φ₁Φ₂ᵀ."""
     (n, n_columns), m = left.shape, right.shape[0]
     visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
     meetings = n_products * (visits[0] @ visits[1])
     return bool(
-        (n + m) * n_columns <= MOST_DENSE and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
+        (n + m) * n_columns <= MAX_DENSE_ENTRIES and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
     )
 
 
-def along(
+def directional_slope(
     slope: Array, features: scipy.sparse.csr_array, n_changes: int
 ) -> Callable[[scipy.sparse.csr_array], float]:
-    """Return what gives ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes; one product may serve many."""
-    if not _better_dense(features, features, n_changes):
+    """Return Ψ ↦ ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes, fast if called ``n_changes`` times."""
+    if not _is_dense_cheaper(features, features, n_changes):
         return lambda change: float(np.sum(slope * gram(change, features)))
     pulled = slope @ features.toarray()  # (n, n_nodes)
 
@@ -147,24 +151,24 @@ def along(
 
 
 def row_of_entries(features: scipy.sparse.csr_array) -> NDArray[np.int64]:
-    """Return which row each stored number is in."""
+    """Return the row of each stored entry."""
     return np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
 
 
-def scaled_rows(features: scipy.sparse.csr_array, factors: Array) -> scipy.sparse.csr_array:
+def scale_rows(features: scipy.sparse.csr_array, factors: Array) -> scipy.sparse.csr_array:
     """Return diag(factors) Φ."""
     data = features.data * factors[row_of_entries(features)]
     return scipy.sparse.csr_array((data, features.indices, features.indptr), features.shape)
 
 
 def row_lengths(features: scipy.sparse.csr_array) -> Array:
-    """Return √K(i, i), (n,): the lengths of the rows of Φ; infinite where a row is zero and stays it."""
+    """Return √K(i, i), (n,): the norms of the rows of Φ; infinite for zero rows, which then stay zero."""
     lengths = np.sqrt(np.asarray(features.power(2).sum(axis=1)))
     return np.where(lengths > 0, lengths, np.inf)
 
 
-class Factorized:
-    """S by its Cholesky factor."""
+class CholeskySolver:
+    """Solves systems with S by its Cholesky factor."""
 
     n_iter = 0
 
@@ -173,8 +177,8 @@ class Factorized:
         matrix[np.diag_indices(len(matrix))] += variances
         self.factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
 
-    def suited(self, n_sides: int) -> Covariance:
-        """Return the same."""
+    def best_for(self, n_sides: int) -> Solver:
+        """Return this solver."""
         return self
 
     def solve(self, sides: Array) -> Array:
@@ -203,18 +207,20 @@ class Factorized:
         return np.asarray(scipy.linalg.solve_triangular(self.factor, sides, lower=True, check_finite=False))
 
 
-class Iterated:
-    """S by conjugate gradients, preconditioned by its diagonal."""
+class CGSolver:
+    """Solves systems with S by conjugate gradients, preconditioned with the diagonal of S."""
 
-    def __init__(self, prior: Multiplied, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
+    def __init__(
+        self, prior: ProductPrior, variances: Array, *, owner: str, tol: float, max_iter: int
+    ) -> None:
         self.n_iter = 0
         self._owner, self._tol, self._max_iter = owner, tol, max_iter
-        self._product, diagonal, self._width = prior.multiplier()
+        self._product, diagonal, self._width = prior.products()
         self._variances = variances[:, None]
         self._diagonal = diagonal[:, None] + self._variances
 
-    def suited(self, n_sides: int) -> Covariance:
-        """Return the same."""
+    def best_for(self, n_sides: int) -> Solver:
+        """Return this solver."""
         return self
 
     def _multiply(self, V: Array) -> Array:
@@ -222,8 +228,8 @@ class Iterated:
         return self._product(V) + self._variances * V
 
     def solve(self, sides: Array) -> Array:
-        """Return S⁻¹ B, (n, c), in blocks of columns that fit into memory with Φᵀ of them."""
-        size = max(1, MOST_AT_ONCE // self._width)
+        """Return S⁻¹ B, (n, c), computed in blocks of columns that fit into memory."""
+        size = max(1, MAX_BLOCK_ENTRIES // self._width)
         scaled, units = of_size_one(sides)
         parts = [self._solve(scaled[:, i : i + size]) for i in range(0, sides.shape[1], size)]
         return units * (parts[0] if len(parts) == 1 else np.hstack(parts))
@@ -231,18 +237,18 @@ class Iterated:
     def _solve(self, sides: Array) -> Array:
         goal = self._tol * np.linalg.norm(sides, axis=0)
         solution = np.zeros_like(sides)
-        left = np.flatnonzero(goal > 0)
-        x, r = solution[:, left], sides[:, left]
+        active = np.flatnonzero(goal > 0)
+        x, r = solution[:, active], sides[:, active]
         p = z = r / self._diagonal
         rz = (r * z).sum(axis=0)
         steps = 0
-        while left.size:
+        while active.size:
             if steps == self._max_iter:
-                worst = float((np.linalg.norm(r, axis=0) / goal[left]).max()) * self._tol
+                worst = float((np.linalg.norm(r, axis=0) / goal[active]).max()) * self._tol
                 raise RuntimeError(
                     f"{self._owner}: conjugate gradients did not reach tol={self._tol:g} in "
-                    f"max_iter={self._max_iter} steps (they reached {worst:.1e}). Use more steps, a larger "
-                    "tol, a narrower kernel, or more noise (a larger alpha)."
+                    f"max_iter={self._max_iter} iterations (the relative residual is {worst:.1e}). "
+                    "Use a larger max_iter, a larger tol, a narrower kernel, or more noise (a larger alpha)."
                 )
             steps += 1
             q = self._multiply(p)
@@ -251,10 +257,10 @@ class Iterated:
             z = r / self._diagonal
             rz, before = (r * z).sum(axis=0), rz
             p = z + rz / before * p
-            ended = np.linalg.norm(r, axis=0) <= goal[left]
-            if ended.any():
-                solution[:, left[ended]] = x[:, ended]
-                left, x, r, p, rz = left[~ended], x[:, ~ended], r[:, ~ended], p[:, ~ended], rz[~ended]
+            done = np.linalg.norm(r, axis=0) <= goal[active]
+            if done.any():
+                solution[:, active[done]] = x[:, done]
+                active, x, r, p, rz = active[~done], x[:, ~done], r[:, ~done], p[:, ~done], rz[~done]
         self.n_iter = max(self.n_iter, steps)
         return solution
 
@@ -267,42 +273,42 @@ class Iterated:
         return (sides * self.solve(sides)).sum(axis=0)
 
 
-class Chosen(Iterated):
-    """S by conjugate gradients, until there are so many right-hand sides that a factor costs less."""
+class AutoSolver(CGSolver):
+    """Conjugate gradients, or a Cholesky factorization where many right-hand sides make it cheaper."""
 
     n_systems = 1
-    """Systems that may be factorised at the same time."""
-    _factorized: Factorized | None = None
+    """Number of systems that may be cholesky_solver at the same time."""
+    _cholesky: CholeskySolver | None = None
 
     def __init__(self, prior: Prior, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
         super().__init__(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
         self._prior = prior
 
-    def suited(self, n_sides: int) -> Covariance:
-        """Return a factor if it costs less, by the iterations used so far."""
+    def best_for(self, n_sides: int) -> Solver:
+        """Return a Cholesky solver if it costs less, judged by the iterations used so far."""
         n = self._variances.size
-        iterated = n_sides * max(self.n_iter, 10) * 2 * self._prior.features.nnz / SPARSE_SPEED
-        factorized = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
-        fits = self.n_systems * n**2 <= MOST_FACTORIZED**2
-        if self._factorized is None and fits and factorized < iterated:
-            self._factorized = Factorized(self._prior.covariance, self._variances[:, 0])
-        return self._factorized or self
+        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.features.nnz / SPARSE_SPEED
+        cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
+        fits = self.n_systems * n**2 <= MAX_CHOLESKY_NODES**2
+        if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
+            self._cholesky = CholeskySolver(self._prior.covariance, self._variances[:, 0])
+        return self._cholesky or self
 
 
-def factorized(prior: Prior, variances: Array) -> Factorized:
-    """Return a²ΦΦᵀ + diag(r) by its factor."""
-    return Factorized(prior.covariance, variances)
+def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
+    """Return the Cholesky solver of a²ΦΦᵀ + diag(r)."""
+    return CholeskySolver(prior.covariance, variances)
 
 
-def make_system(
+def make_solver(
     prior: Prior, variances: Array, *, solver: str, owner: str, tol: float, max_iter: int, n_systems: int = 1
-) -> Covariance:
-    """Return a²ΦΦᵀ + diag(r), one of so many systems, with the solver that was asked for."""
-    small = variances.size <= MOST_DIRECT and n_systems * variances.size**2 <= MOST_FACTORIZED**2
+) -> Solver:
+    """Return a solver of a²ΦΦᵀ + diag(r), one of ``n_systems`` systems, by its name."""
+    small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2
     if solver == "cholesky" or (solver == "auto" and small):
-        return factorized(prior, variances)
+        return cholesky_solver(prior, variances)
     if solver == "cg":
-        return Iterated(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
-    chosen = Chosen(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
-    chosen.n_systems = n_systems
-    return chosen
+        return CGSolver(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    auto = AutoSolver(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    auto.n_systems = n_systems
+    return auto

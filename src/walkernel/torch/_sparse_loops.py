@@ -1,7 +1,7 @@
-"""Loops over pairs of features at the same node: A Bᵀ and its derivative, for matrices sparse by columns.
+"""Compiled loops for A Bᵀ and its derivative, for matrices in CSC format.
 
-Column j of A has its rows at ``rows[indptr[j] : indptr[j + 1]]``, and its entries there in ``values``. Pairs
-of rows that never meet cost nothing.
+Column j of A has its rows in ``rows[indptr[j] : indptr[j + 1]]``, and its entries at the same positions of
+``values``. Pairs of rows without a common column cost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def add_products(
     other_values: Any,
     out: Any,  # (rows of A, rows of B)
 ) -> None:
-    """Add A Bᵀ."""
+    """Add A Bᵀ to ``out``."""
     for column in range(indptr.size - 1):
         first, last = other_indptr[column], other_indptr[column + 1]
         for place in range(indptr[column], indptr[column + 1]):
@@ -40,7 +40,7 @@ def sum_products(
     grad: Any,  # (rows of A, rows of B)
     out: Any,  # (nnz of A,)
 ) -> None:
-    """Write G B at the entries of A."""
+    """Write G B at the entries of A to ``out``."""
     for column in range(indptr.size - 1):
         first, last = other_indptr[column], other_indptr[column + 1]
         for place in range(indptr[column], indptr[column + 1]):
