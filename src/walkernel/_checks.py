@@ -106,7 +106,7 @@ def one_of(owner: str, parameter: str, value: object, options: Iterable[str | No
     return value
 
 
-def instance(owner: str, parameter: str, value: object, kind: type, remedy: str = "") -> None:
+def check_instance(owner: str, parameter: str, value: object, kind: type, remedy: str = "") -> None:
     """Refuse ``value`` unless it is an instance of ``kind``."""
     if not isinstance(value, kind):
         what = Described(f"{shown(value)} of type {type(value).__name__}")
@@ -135,7 +135,7 @@ def real_array(
     return result
 
 
-def flag(owner: str, parameter: str, value: object) -> None:
+def check_flag(owner: str, parameter: str, value: object) -> None:
     """Refuse ``value`` unless it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         refuse(owner, parameter, "True or False", value, error=TypeError)
@@ -150,7 +150,7 @@ def is_hashable(value: object) -> bool:
     return True
 
 
-def distinct(
+def check_distinct(
     owner: str, parameter: str, ids: NDArray[np.int64], names: Callable[[NDArray[np.int64]], NDArray[Any]]
 ) -> None:
     """Refuse an empty list of nodes and one that names a node twice."""

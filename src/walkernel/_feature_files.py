@@ -47,7 +47,7 @@ def description_of(job: WalkJob) -> dict[str, Any]:
         "streams": list(job.streams),
         "f": job.f.tolist(),
         "with_norms": job.with_norms,
-        "head_apart": job.apart,
+        "head_apart": job.separate_heads,
     }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, distinct, instance, refuse, thread_count, whole_number
+from walkernel._checks import Described, check_distinct, check_instance, refuse, thread_count, whole_number
 from walkernel._door import door
 from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
@@ -226,7 +226,7 @@ class Walks(WalkSpec):
         if not parts:
             refuse("Walks.concatenate", "parts", "at least one Walks", list(parts))
         for part in parts:
-            instance("Walks.concatenate", "parts", part, Walks)
+            check_instance("Walks.concatenate", "parts", part, Walks)
         first = parts[0]
         for part in parts[1:]:
             for name in ("sampler", *SETTINGS):
@@ -236,7 +236,7 @@ class Walks(WalkSpec):
             if first.graph is not part.graph and identity(first.graph) != identity(part.graph):
                 refuse("Walks.concatenate", "graph", "the same in all parts", part.graph)
         ids = np.concatenate([part.ids for part in parts])
-        distinct("Walks.concatenate", "nodes", ids, first.graph.names)
+        check_distinct("Walks.concatenate", "nodes", ids, first.graph.names)
         return replace(first, ids=ids, deposits=concatenate([part.deposits for part in parts]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -257,7 +257,7 @@ class Walks(WalkSpec):
     @staticmethod
     def load(path: str | os.PathLike[str], graph: Graph) -> Walks:
         """Read walks written by ``save``; ``graph`` must be the graph they were sampled on."""
-        instance("Walks.load", "graph", graph, Graph)
+        check_instance("Walks.load", "graph", graph, Graph)
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 about = dict(json.loads(str(file["about"])))

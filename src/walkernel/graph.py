@@ -35,7 +35,7 @@ from walkernel._assembly import (
     read_pyg,
     read_weights,
 )
-from walkernel._checks import MATRICES, flag, one_of, refuse, whole_number
+from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
 from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
 from walkernel._door import door
 from walkernel._exports import networkx_graph, scipy_matrix
@@ -119,8 +119,8 @@ class Graph:
             Treat integers as labels.
         """
         owner = "Graph.from_edges"
-        flag(owner, "directed", directed)
-        flag(owner, "relabel", relabel)
+        check_flag(owner, "directed", directed)
+        check_flag(owner, "relabel", relabel)
         ends, labels = read_ends(owner, edges, relabel)
         values = read_weights(owner, weights, len(ends))
         if labels is None:
@@ -147,7 +147,7 @@ class Graph:
         """
         owner = "Graph.from_scipy"
         if directed is not None:
-            flag(owner, "directed", directed)
+            check_flag(owner, "directed", directed)
         arrays, is_directed = read_matrix(owner, A, directed)
         check_not_empty(owner, len(arrays.indptr) - 1)
         return cls(arrays, is_directed)

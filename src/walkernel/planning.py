@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, InfiniteVarianceWarning, instance, refuse, whole_number
+from walkernel._checks import Described, InfiniteVarianceWarning, check_instance, refuse, whole_number
 from walkernel._door import door, warn
 from walkernel.budgeting import allocate_walks, head_costs
 from walkernel.convergence import (
@@ -114,11 +114,11 @@ def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np
 
 def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...], stitches: int = 1) -> list[Modulated]:
     """Check kernels that are to share their walks, and return their modulation functions."""
-    instance(owner, "graph", graph, Graph)
+    check_instance(owner, "graph", graph, Graph)
     if not kernels:
         refuse(owner, "kernels", "at least one Kernel", list(kernels))
     for kernel in kernels:
-        instance(owner, "kernels", kernel, Kernel)
+        check_instance(owner, "kernels", kernel, Kernel)
         if kernel.matrix != kernels[0].matrix:
             refuse(owner, "kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
         check_convergence(graph, kernel)

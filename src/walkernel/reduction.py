@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, instance, whole_number
+from walkernel._checks import check_instance, fits_in_memory, whole_number
 from walkernel._random import check_seed
 
 PROJECTION_ROWS = 2**6
@@ -46,7 +46,7 @@ def anchor_points(
     (3, 2)
     """
     owner = "anchor_points"
-    instance(owner, "features", features, scipy.sparse.csr_array)
+    check_instance(owner, "features", features, scipy.sparse.csr_array)
     n_columns = features.shape[1]
     n_anchors = whole_number(owner, "n_anchors", n_anchors, 1, n_columns)
     generator = np.random.Generator(np.random.Philox(key=check_seed(owner, seed)))
@@ -84,7 +84,7 @@ def johnson_lindenstrauss(
     (3, 2)
     """
     owner = "johnson_lindenstrauss"
-    instance(owner, "features", features, scipy.sparse.csr_array)
+    check_instance(owner, "features", features, scipy.sparse.csr_array)
     n_components = whole_number(owner, "n_components", n_components, 1)
     fits_in_memory(owner, (features.shape[0], n_components), "Use fewer components.")
     key = check_seed(owner, seed)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from walkernel._checks import (
     MATRICES,
-    distinct,
-    flag,
-    instance,
+    check_distinct,
+    check_flag,
+    check_instance,
     one_of,
     progress_callback,
     thread_count,
@@ -43,15 +43,17 @@ def checked_spec(
     transpose: bool,
 ) -> WalkSpec:
     """Check the arguments that the sampling functions share, for a function named ``owner``."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
     sampler = IndependentWalks() if sampler is None else sampler
-    instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+    check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     seed, stream = check_seed(owner, seed), check_stream(owner, stream)
     one_of(owner, "matrix", matrix, MATRICES)
-    flag(owner, "transpose", transpose)
+    check_flag(owner, "transpose", transpose)
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    distinct(owner, "nodes", ids, graph.names)
+    check_distinct(owner, "nodes", ids, graph.names)
     return WalkSpec(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 
@@ -204,13 +206,13 @@ class WalkJob:
     f: NDArray[np.float64]
     streams: tuple[int, ...]
     with_norms: bool = False
-    apart: bool = False
+    separate_heads: bool = False
     n_groups: int = 1
 
     @property
     def n_results(self) -> int:
         """Number of feature matrices."""
-        return len(self.streams) + self.apart
+        return len(self.streams) + self.separate_heads
 
     def part(self, first: int, last: int) -> WalkJob:
         """Return the same for some of the start nodes."""
@@ -223,7 +225,8 @@ def walk_job(
     """Return the features of a job."""
     found = sample_rows(
         job.spec, job.f, thread_count("sample_features", n_threads), progress,
-        with_norms=job.with_norms, streams=job.streams, apart=job.apart, n_groups=job.n_groups,
+        with_norms=job.with_norms, streams=job.streams, separate_heads=job.separate_heads,
+        n_groups=job.n_groups,
     )  # fmt: skip
     n_columns = job.spec.graph.n_nodes
     return [FeatureRows(to_csr(rows, n_columns), rows.norms, rows.n_steps) for rows in found]

@@ -105,7 +105,7 @@ def store_features(
     owner = "store_features"
     walked = (sampler, seed, stream, nodes, matrix, transpose)
     job = features_job(owner, graph, kernel_or_f, n_walks, *walked)
-    produce, report = in_this_process(thread_count(owner, n_threads)), progress_callback(owner, progress)
+    produce, report = local_producer(thread_count(owner, n_threads)), progress_callback(owner, progress)
     return store_job(owner, directory, job, block_size, produce, report)[0].matrix
 
 
@@ -220,7 +220,7 @@ class StoredFeatures(FeatureBlocks):
         return result
 
 
-def in_this_process(n_threads: int) -> Produce:
+def local_producer(n_threads: int) -> Produce:
     """Return a function that computes the blocks of a job in this process, one after the other."""
 
     def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, instance, progress_callback, refuse, shown, thread_count
+from walkernel._checks import Described, check_instance, progress_callback, refuse, shown, thread_count
 from walkernel.graph import Graph
 from walkernel.walks import Deposits, Rewalked, Starts, WalkSpec, rewalk, walk_anew
 
@@ -30,7 +30,7 @@ def update_walks(
 ) -> tuple[WalkSpec, Rewalked]:
     """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""
     owner = "Walks.update"
-    instance(owner, "new_graph", new_graph, Graph)
+    check_instance(owner, "new_graph", new_graph, Graph)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     old = WalkSpec(**walks.arguments())
     starts = follow_starts(owner, old.graph, old.ids, new_graph)

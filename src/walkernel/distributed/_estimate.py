@@ -18,8 +18,8 @@ from walkernel.kernels import Kernel
 from walkernel.operators import (
     KernelOperator,
     build_operator,
-    in_directory,
-    refuse_tolerance,
+    check_no_tolerance,
+    directory_source,
     validate_request,
 )
 from walkernel.walks import Sampler
@@ -85,6 +85,6 @@ def estimate_kernel(
     if directory is None:
         source: Any = partial(sample_job, cluster=cluster, block_size=size, progress=report)
     else:
-        refuse_tolerance(owner, tolerance)
-        source = in_directory(owner, directory, size, block_producer(cluster), report)
+        check_no_tolerance(owner, tolerance)
+        source = directory_source(owner, directory, size, block_producer(cluster), report)
     return build_operator(request, tolerance, check_seed(owner, seed), source)

@@ -105,7 +105,7 @@ def gather_blocks(
 def _submit_features(cluster: Cluster, job: WalkJob, first: int, last: int) -> Callable[[], Future]:
     """Return a function that submits the features of a range of start nodes."""
     part = spec_part(job.spec, first, last)
-    rest = (job.f, job.streams, job.with_norms, job.apart)
+    rest = (job.f, job.streams, job.with_norms, job.separate_heads)
     return lambda: cluster.submit(walk_on_worker, cluster.remote_graph, part, *rest)
 
 

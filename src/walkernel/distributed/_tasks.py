@@ -12,7 +12,7 @@ import scipy.sparse
 from distributed import Client, Future, as_completed
 from numpy.typing import NDArray
 
-from walkernel._checks import instance, refuse, whole_number
+from walkernel._checks import check_instance, refuse, whole_number
 from walkernel.distributed._worker import RemoteGraph
 from walkernel.graph import Graph
 from walkernel.products import block_edges, bytes_of
@@ -45,7 +45,7 @@ class Cluster:
     """A connection to a cluster, and a graph that is sent to its workers on demand."""
 
     def __init__(self, owner: str, client: Client, graph: Graph) -> None:
-        instance(owner, "client", client, Client, "Connect with distributed.Client(address).")
+        check_instance(owner, "client", client, Client, "Connect with distributed.Client(address).")
         if client.asynchronous:
             refuse(owner, "client", "one that is not asynchronous", client)
         self.owner, self.client, self.graph = owner, client, graph

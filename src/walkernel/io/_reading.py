@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import scipy.io
 
-from walkernel._checks import Described, flag, refuse
+from walkernel._checks import Described, check_flag, refuse
 from walkernel._door import door
 from walkernel._files import existing_file, file_path
 from walkernel._stores import MANIFEST
@@ -93,9 +93,9 @@ def read_file(
 ) -> Contents:
     """Read a graph and the data of its nodes; the arguments are those of ``load_graph``."""
     owner = "load_graph"
-    flag(owner, "relabel", relabel)
+    check_flag(owner, "relabel", relabel)
     if directed is not None:
-        flag(owner, "directed", directed)
+        check_flag(owner, "directed", directed)
     file = file_path(owner, path)
     stored = _is_folder(file)
     if not (stored or is_readable(file.name)):

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import MATRICES, instance, one_of, real_number, refuse, whole_number
+from walkernel._checks import MATRICES, check_instance, one_of, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._parameters import Parameters
 
@@ -183,7 +183,7 @@ class Kernel(Parameters, ABC):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
     def _check_same_matrix(self, other: object, operation: str) -> None:
-        instance(f"Kernel {operation}", "the other side", other, Kernel)
+        check_instance(f"Kernel {operation}", "the other side", other, Kernel)
         if other.matrix != self.matrix:  # type: ignore[attr-defined]
             refuse(
                 f"Kernel {operation}",

@@ -4,15 +4,15 @@ from walkernel.operators._base import KernelOperator
 from walkernel.operators._error_bars import Estimate, enough_groups
 from walkernel.operators._estimate import (
     build_operator,
+    check_no_tolerance,
+    directory_source,
     estimate_kernel,
-    in_directory,
-    refuse_tolerance,
     validate_request,
 )
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_operator
-from walkernel.operators._products import Product, Side, Walked, of_size_one, standard_errors
+from walkernel.operators._products import Product, Side, Walked, normalize_columns, standard_errors
 
 __all__ = [
     "Estimate",
@@ -23,13 +23,13 @@ __all__ = [
     "Side",
     "Walked",
     "build_operator",
+    "check_no_tolerance",
+    "directory_source",
     "enough_groups",
     "estimate_kernel",
     "exact_kernel",
-    "in_directory",
-    "of_size_one",
+    "normalize_columns",
     "polynomial_operator",
-    "refuse_tolerance",
     "standard_errors",
     "validate_request",
 ]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from walkernel.convergence import largest_norm
-from walkernel.operators._products import of_size_one, root_sum_of_squares
+from walkernel.operators._products import normalize_columns, root_sum_of_squares
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
@@ -132,8 +132,8 @@ def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64
     if n <= columns:
         return np.eye(n)
     largest, rest = signs[:, : columns // 2], signs[:, columns // 2 :]
-    image, _ = of_size_one(K._matmat(largest))
-    Q, _ = np.linalg.qr(of_size_one(K._transpose()._matmat(image))[0])
+    image, _ = normalize_columns(K._matmat(largest))
+    Q, _ = np.linalg.qr(normalize_columns(K._transpose()._matmat(image))[0])
     return np.hstack([Q, (rest - Q @ (Q.T @ rest)) / np.sqrt(rest.shape[1])])
 
 

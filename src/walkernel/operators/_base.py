@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from walkernel._checks import Described, distinct, fits_in_memory, refuse, shown, whole_number
+from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, shown, whole_number
 from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors, belonging, keep_best
-from walkernel.operators._products import of_size_one
+from walkernel.operators._products import normalize_columns
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
@@ -233,7 +233,7 @@ class KernelOperator(LinearOperator):
         True
         """
         values = self @ v
-        columns, units = of_size_one(np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1))
+        columns, units = normalize_columns(np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1))
         errors, n_groups = self._product_errors(columns)
         return Estimate(values, (errors * units).reshape(values.shape), n_groups)
 
@@ -423,5 +423,5 @@ def entries_by_rows(
 def check_nodes(owner: str, graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
     """Return the ids of distinct nodes, all of the graph's if none are given."""
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    distinct(owner, "nodes", ids, graph.names)
+    check_distinct(owner, "nodes", ids, graph.names)
     return ids

@@ -200,7 +200,7 @@ def _jackknife(origin: Origin, left: _Side, right: _Side) -> tuple[NDArray[np.fl
     """Return the jackknife's standard errors, and where groups of walks agree exactly."""
     if origin.weights.other is None:
         values = left.products(right.part(slice(None)), np.arange(right.where.size))
-        return standard_errors(values - values.mean(axis=1, keepdims=True)), _agree(values)
+        return standard_errors(values - values.mean(axis=1, keepdims=True)), _groups_agree(values)
     n = left.where.size
     errors, agree = np.empty(n), np.empty(n, dtype=bool)
     size = max(1, PAIRS_AT_ONCE // origin.n_groups)
@@ -209,11 +209,11 @@ def _jackknife(origin: Origin, left: _Side, right: _Side) -> tuple[NDArray[np.fl
         diagonal = left.nodes(part) == right.nodes(part)
         without = _without(left.part(part), right.part(part), diagonal, origin.ensembles)
         errors[part] = jackknife_errors(without)
-        agree[part] = _agree(without)
+        agree[part] = _groups_agree(without)
     return errors, agree
 
 
-def _agree(groups: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _groups_agree(groups: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell where a share of the groups agrees to rounding, (entries, n_groups) -> (entries,)."""
     ordered, others = np.sort(groups, axis=1), max(1, int(AGREEING * groups.shape[1]) - 1)
     gaps = ordered[:, others:] - ordered[:, :-others]

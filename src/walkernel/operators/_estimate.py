@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import instance, one_of, progress_callback, refuse, thread_count
+from walkernel._checks import check_instance, one_of, progress_callback, refuse, thread_count
 from walkernel._door import door
 from walkernel._files import file_path
 from walkernel._random import check_seed
@@ -34,7 +34,7 @@ from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
 from walkernel.products import FeatureBlocks, Features, Matrix, SharedHead
 from walkernel.sampling import WalkJob, walk_job
-from walkernel.storing import Produce, in_this_process, store_job
+from walkernel.storing import Produce, local_producer, store_job
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
 
@@ -124,8 +124,8 @@ def estimate_kernel(
     if directory is None:
         source: Source = partial(walk_job, n_threads=threads, progress=report)
     else:
-        refuse_tolerance(owner, tolerance)
-        source = in_directory(owner, directory, None, in_this_process(threads), report)
+        check_no_tolerance(owner, tolerance)
+        source = directory_source(owner, directory, None, local_producer(threads), report)
     return build_operator(request, tolerance, check_seed(owner, seed), source)
 
 
@@ -143,12 +143,16 @@ def validate_request(
     budget: float | None,
 ) -> Request:
     """Check what was asked for."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
+    check_instance(
+        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
+    )
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
     one_of(owner, "ensembles", ensembles, (None, "independent", "shared", "debiased"))
     if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     ids = check_nodes(owner, graph, nodes)
     return Request(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
@@ -168,14 +172,14 @@ def build_operator(request: Request, tolerance: float | None, seed: int, source:
     return walk(plan)
 
 
-def refuse_tolerance(owner: str, tolerance: float | None) -> None:
+def check_no_tolerance(owner: str, tolerance: float | None) -> None:
     """Refuse to keep walks in files that are thrown away when more are needed."""
     if tolerance is not None:
         remedy = "Estimate without a directory first, and take n_walks and sampler of K.origin.spec."
         refuse(owner, "tolerance", "None with a directory", tolerance, remedy)
 
 
-def in_directory(
+def directory_source(
     owner: str,
     directory: str | os.PathLike[str],
     block_size: int | None,
@@ -262,9 +266,9 @@ def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: li
     spec = _spec(request, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
     f = plan.weights.values(spec.longest + 1, spec.scale)
-    apart = plan.weights.stitches > 1 and plan.sampler.head > 0
-    found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", apart))
-    if not apart:
+    separate = plan.weights.stitches > 1 and plan.sampler.head > 0
+    found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
+    if not separate:
         return [_Rows(rows.matrix, rows.norms, rows.n_steps) for rows in found]
     *walked, head = found
     return [_Rows(SharedHead(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from walkernel._checks import fits_in_memory, instance, refuse
+from walkernel._checks import check_instance, fits_in_memory, refuse
 from walkernel._door import door
 from walkernel.convergence import UNSERVED, check_convergence, find_series, spectral_radius
 from walkernel.graph import Graph
@@ -41,8 +41,8 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     array([[1., 1.],
            [1., 1.]])
     """
-    instance("exact_kernel", "graph", graph, Graph)
-    instance("exact_kernel", "kernel", kernel, Kernel)
+    check_instance("exact_kernel", "graph", graph, Graph)
+    check_instance("exact_kernel", "kernel", kernel, Kernel)
     fits_in_memory("exact_kernel", (graph.n_nodes, graph.n_nodes), "Use polynomial_operator(graph, kernel).")
     check_convergence(graph, kernel)
     check_rounding("exact_kernel", graph, kernel)

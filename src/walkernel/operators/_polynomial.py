@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, instance, real_number, refuse
+from walkernel._checks import Described, check_instance, real_number, refuse
 from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
@@ -132,8 +132,8 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     True
     """
     owner = "polynomial_operator"
-    instance(owner, "graph", graph, Graph)
-    instance(owner, "kernel", kernel, Kernel)
+    check_instance(owner, "graph", graph, Graph)
+    check_instance(owner, "kernel", kernel, Kernel)
     tol = real_number(owner, "tol", tol, above=0, below=1)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)

@@ -226,7 +226,7 @@ def jackknife_errors(without: NDArray[np.float64], axis: int = -1) -> NDArray[np
     return np.sqrt((n_groups - 1) / n_groups) * root_sum_of_squares(deviations, axis)
 
 
-def of_size_one(V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def normalize_columns(V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return V with columns whose largest entry is in [1, 2), and the powers of two, (c,), that undo it.
 
     Columns of zeros stay as they are; those with entries that are not finite become zero, their unit NaN.

@@ -199,7 +199,7 @@ class StitchedOperator(KernelOperator):
         laws, threads = [WalkLaw.of(origin, side) for side in (0, 1)], thread_count("estimate", None)
         fronts = [law.fronts(self.ids) for law in laws]
         f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
-        laws = [law.of_size_one(f_size) for law in laws]
+        laws = [law.normalize_columns(f_size) for law in laws]
         units = np.zeros((n, nodes.size))
         units[nodes, np.arange(nodes.size)] = 1.0
         before, after = (units, 1.0), [(units, 1.0)]

@@ -104,7 +104,7 @@ class WalkLaw(NamedTuple):
         """Whether the head leaves nothing to the walks."""
         return self.is_closed and not self.factors.any()
 
-    def of_size_one(self, unit: float) -> WalkLaw:
+    def normalize_columns(self, unit: float) -> WalkLaw:
         """Return the law for f in some unit, so that powers of it do not overflow."""
         return self._replace(factors=self.factors / unit)
 
@@ -252,7 +252,7 @@ def _block_errors(
     spreads = []
     for law, own, other in zip(laws, (left, right), others, strict=False):
         fronts = law.fronts(np.searchsorted(nodes, own.ids))
-        spread = law.of_size_one(unit).spread(other.on(nodes) / size, fronts)
+        spread = law.normalize_columns(unit).spread(other.on(nodes) / size, fronts)
         spreads.append([moment[own.where, other.where] for moment in spread])
     variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
     variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import fits_in_memory, flag, one_of, whole_number
+from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -102,7 +102,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         owner = type(self).__name__
         _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
         one_of(owner, "reduction", self.reduction, REDUCTIONS)
-        flag(owner, "sparse_output", self.sparse_output)
+        check_flag(owner, "sparse_output", self.sparse_output)
         if self.n_components is not None:
             most = self.graph.n_nodes if self.reduction == "anchors" else None
             whole_number(owner, "n_components", self.n_components, 1, most)

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, flag, one_kind, real_number, refuse, shown
+from walkernel._checks import Described, check_flag, one_kind, real_number, refuse, shown
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -165,7 +165,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         concentration = real_number(owner, "concentration", self.concentration, minimum=MIN_SCALE)
         classes, ids, counts = self._count_labels(owner, X, y)
         data = dirichlet_observations(ids, counts, concentration)
-        flag(owner, "normalize", self.normalize)
+        check_flag(owner, "normalize", self.normalize)
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
         start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:

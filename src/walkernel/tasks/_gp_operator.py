@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import instance, real_array, real_number, refuse, whole_number
+from walkernel._checks import check_instance, real_array, real_number, refuse, whole_number
 from walkernel._door import door
 from walkernel.operators import KernelOperator
 from walkernel.tasks._nodes import check_same_length
@@ -76,7 +76,7 @@ def gp_posterior(
     True
     """
     owner = "gp_posterior"
-    instance(owner, "K", K, KernelOperator, "Make one with estimate_kernel or polynomial_operator.")
+    check_instance(owner, "K", K, KernelOperator, "Make one with estimate_kernel or polynomial_operator.")
     if getattr(K, "ensembles", "shared") != "shared" or K.graph.directed:
         remedy = "Use estimate_kernel(…, ensembles='shared') on an undirected graph, or polynomial_operator."
         refuse(owner, "K", "positive semidefinite", K, remedy)

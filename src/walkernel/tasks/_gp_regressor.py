@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import (
+    check_flag,
     fits_in_memory,
-    flag,
     progress_callback,
     real_number,
     refuse,
@@ -189,7 +189,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         start = self._start(owner, kernel, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
-        flag(owner, "twins", self.twins)
+        check_flag(owner, "twins", self.twins)
         representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(owner, X, y, noise_std)
@@ -236,7 +236,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
         noise = real_number(owner, "noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number(owner, "nugget", self.nugget, minimum=0)
-        flag(owner, "normalize", self.normalize)
+        check_flag(owner, "normalize", self.normalize)
         nugget = max(nugget, noise * ("nugget" in learn))
         start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(owner, start) if "modulation" in learn else start
@@ -293,9 +293,9 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "_posterior")
         owner = type(self).__name__
-        flag(owner, "return_std", return_std)
-        flag(owner, "return_cov", return_cov)
-        flag(owner, "include_noise", include_noise)
+        check_flag(owner, "return_std", return_std)
+        check_flag(owner, "return_cov", return_cov)
+        check_flag(owner, "include_noise", include_noise)
         if return_std and return_cov:
             refuse(owner, "return_std", "False where return_cov is True", return_std)
         ids = node_ids(owner, self._spec.graph, X)
@@ -353,7 +353,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "_posterior")
         owner = type(self).__name__
         n_samples = whole_number(owner, "n_samples", n_samples, 1)
-        flag(owner, "include_noise", include_noise)
+        check_flag(owner, "include_noise", include_noise)
         report = progress_callback(owner, progress)
         rng = np.random.default_rng(check_random_seed(owner, random_state))
         graph = self._spec.graph

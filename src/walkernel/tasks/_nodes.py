@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from walkernel._checks import Described, instance, real_array, refuse, shown, whole_number
+from walkernel._checks import Described, check_instance, real_array, refuse, shown, whole_number
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -39,7 +39,7 @@ class KernelParameters:
         super().set_params(**params)  # type: ignore[misc]
         if of_kernel:
             owner = type(self).__name__
-            instance(owner, "kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
+            check_instance(owner, "kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
             new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
             self.kernel = self.kernel.set_params(**new)
         return self
@@ -134,11 +134,15 @@ def check_random_seed(owner: str, random_state: Any) -> int:
 
 def checked_walks(owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None) -> int:
     """Check graph, kernel and sampler, and return the number of walks."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
+    check_instance(
+        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
+    )
     n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
     if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     return n_walks
 

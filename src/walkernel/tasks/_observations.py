@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.operators import of_size_one
+from walkernel.operators import normalize_columns
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class Observations(NamedTuple):
     def deviation(self) -> float:
         """Standard deviation of the residual of y on the columns."""
         rest = self.sides[:, :1]
-        scaled, unit = of_size_one(rest)
+        scaled, unit = normalize_columns(rest)
         return float(unit[0] * np.sqrt(np.mean(scaled**2)))
 
     @property

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from walkernel._checks import (
     Described,
     DivergentKernelError,
-    distinct,
-    instance,
+    check_distinct,
+    check_instance,
     one_of,
     progress_callback,
     real_array,
@@ -223,21 +223,23 @@ def solve_ode(
     True
     """
     owner = "solve_ode"
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
     one_of(owner, "matrix", matrix, GENERATORS)
     if not callable(engine):
         one_of(owner, "engine", engine, ("walks", "polynomial"))
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
     one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
-    distinct(owner, "nodes", ids, graph.names)
+    check_distinct(owner, "nodes", ids, graph.names)
     given = _problem(graph, source, t, initial, matrix)
     unit = given.unit
     problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
     count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     warn_of_growth(problem.G)
     if callable(engine):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import Described, instance, one_of, real_array, real_number, refuse, whole_number
+from walkernel._checks import Described, check_instance, one_of, real_array, real_number, refuse, whole_number
 from walkernel._door import warn
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
@@ -40,8 +40,12 @@ def check_search(
     owner: str, graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
 ) -> tuple[Kernel, tuple[str, ...]]:
     """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    instance(owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
+    check_instance(
+        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
+    )
     check_convergence(graph, kernel)
     names = learned_names(owner, learn, kernel, allowed)
     if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():

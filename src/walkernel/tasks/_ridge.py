@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import flag, real_number, whole_number
+from walkernel._checks import check_flag, real_number, whole_number
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -100,7 +100,7 @@ class NodeRidge(NodeRegressor):
         owner = type(self).__name__
         _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
         alpha = real_number(owner, "alpha", self.alpha, above=0)
-        flag(owner, "fit_intercept", self.fit_intercept)
+        check_flag(owner, "fit_intercept", self.fit_intercept)
         tol = real_number(owner, "tol", self.tol, above=0, below=1)
         max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
         ids = node_ids(owner, self.graph, X)

@@ -9,11 +9,11 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import flag
+from walkernel._checks import check_flag
 from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import Product, Side, Walked, enough_groups, of_size_one, standard_errors
+from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler, WalkSpec
@@ -89,7 +89,7 @@ class NodeSmoother(NodeRegressor):
         pair, spec = walk_spec(
             owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
         )
-        flag(owner, "normalize", self.normalize)
+        check_flag(owner, "normalize", self.normalize)
         ids = node_ids(owner, self.graph, X)
         targets = node_targets(owner, self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
@@ -141,7 +141,7 @@ class NodeSmoother(NodeRegressor):
         ((2,), True)
         """
         check_is_fitted(self)
-        flag(type(self).__name__, "return_std", return_std)
+        check_flag(type(self).__name__, "return_std", return_std)
         ids = node_ids(type(self).__name__, self._spec.graph, X)
         shape, normalize = self._output
         sums = WALK_CACHE.features(self._spec, self._pair, ids) @ self._weights
@@ -177,7 +177,7 @@ class NodeSmoother(NodeRegressor):
         if total is not None:  # a constant has no error in a mean; subtracting it avoids cancellation
             weights = np.column_stack([weights[:, :-1] - self._mean, weights[:, -1:]])
             values = values - self._mean
-        scaled, units = of_size_one(weights)
+        scaled, units = normalize_columns(weights)
         deviations, doubled = (part[where] for part in product.deviations(scaled, second_order=True))
         if total is None:
             return standard_errors(deviations[:, :-1], doubled[:, :-1]) * units[:-1]

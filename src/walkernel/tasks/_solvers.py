@@ -18,7 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
-from walkernel.operators import of_size_one
+from walkernel.operators import normalize_columns
 from walkernel.products import multiply, multiply_transposed
 from walkernel.tasks._observations import Array
 
@@ -230,7 +230,7 @@ class CGSolver:
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c), computed in blocks of columns that fit into memory."""
         size = max(1, MAX_BLOCK_ENTRIES // self._width)
-        scaled, units = of_size_one(sides)
+        scaled, units = normalize_columns(sides)
         parts = [self._solve(scaled[:, i : i + size]) for i in range(0, sides.shape[1], size)]
         return units * (parts[0] if len(parts) == 1 else np.hstack(parts))
 

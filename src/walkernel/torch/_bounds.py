@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from walkernel._checks import instance, real_number, whole_number
+from walkernel._checks import check_instance, real_number, whole_number
 from walkernel.convergence import spectral_radius
 from walkernel.graph import Graph
 from walkernel.theory import rademacher_bound
@@ -74,7 +74,7 @@ def learned_bounds(
     0.257
     """
     check_modulation("learned_bounds", modulation)
-    instance("learned_bounds", "graph", graph, Graph)
+    check_instance("learned_bounds", "graph", graph, Graph)
     m = whole_number("learned_bounds", "n_samples", n_samples, 1)
     margin = real_number("learned_bounds", "margin", margin, above=0)
     delta = real_number("learned_bounds", "delta", delta, above=0, below=1)

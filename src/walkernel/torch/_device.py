@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel._checks import Described, instance, refuse, whole_number
+from walkernel._checks import Described, check_instance, refuse, whole_number
 from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.features import modulation_values
@@ -84,7 +84,7 @@ def sample_features(
         Number of start nodes whose walks are in memory together.
     """
     owner = "walkernel.torch.sample_features"
-    instance(owner, "kernel", kernel, Kernel)
+    check_instance(owner, "kernel", kernel, Kernel)
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
     where, dtype = check_device(owner, device), _dtype(owner, dtype)
     block_size = whole_number(owner, "block_size", block_size, 1)
@@ -135,8 +135,8 @@ def estimate_kernel(
         Number of start nodes whose walks are sampled together.
     """
     owner = "walkernel.torch.estimate_kernel"
-    instance(owner, "graph", graph, Graph)
-    instance(owner, "kernel", kernel, Kernel)
+    check_instance(owner, "graph", graph, Graph)
+    check_instance(owner, "kernel", kernel, Kernel)
     check_convergence(graph, kernel)
     sampler = choose_sampler(graph, kernel, n_walks=n_walks) if sampler is None else sampler
     where, dtype = check_device(owner, device), _dtype(owner, dtype)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from walkernel._checks import fits_in_memory, instance, refuse, whole_number
+from walkernel._checks import check_instance, fits_in_memory, refuse, whole_number
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
@@ -65,12 +65,12 @@ class ExpectedError:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        instance("ExpectedError", "graph", graph, Graph)
-        instance("ExpectedError", "kernel", kernel, Kernel)
+        check_instance("ExpectedError", "graph", graph, Graph)
+        check_instance("ExpectedError", "kernel", kernel, Kernel)
         n_walks = whole_number("ExpectedError", "n_walks", n_walks, 1)
         n_lengths = whole_number("ExpectedError", "n_lengths", n_lengths, 1)
         remedy = "The closed form does not cover coupled walks; learn from samples with walks='fresh'."
-        instance("ExpectedError", "sampler", sampler, IndependentWalks, remedy)
+        check_instance("ExpectedError", "sampler", sampler, IndependentWalks, remedy)
         n = graph.n_nodes
         fits_in_memory("ExpectedError", (n_lengths, n, n), "Learn from samples with walks='fresh'.")
         survival = sampler.survival()[:n_lengths]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel._checks import Described, instance, one_of, progress_callback, refuse, whole_number
+from walkernel._checks import Described, check_instance, one_of, progress_callback, refuse, whole_number
 from walkernel._door import door
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
@@ -165,7 +165,7 @@ def fit_to_kernel(
     owner = "fit_to_kernel"
     graphs = _graphs(owner, graphs, kernel)
     sampler = IndependentWalks(0.5) if sampler is None else sampler
-    instance(owner, "sampler", sampler, Sampler)
+    check_instance(owner, "sampler", sampler, Sampler)
     one_of(owner, "walks", walks, SOURCES)
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
     if ensembles == "shared" and walks == "expected":
@@ -175,7 +175,7 @@ def fit_to_kernel(
     seed = check_seed(owner, seed)
     n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
-    instance(owner, "schedule", schedule, Schedule)
+    check_instance(owner, "schedule", schedule, Schedule)
     starts = _starts(owner, modulation, _default_scales(graphs, kernel, sampler), seed)
     task = _KernelTask(graphs, kernel, pairs, walks, whole_number(owner, "n_samples", n_samples, 1), seed)
     trained = _train_all(owner, task, starts, schedule, progress_callback(owner, progress))
@@ -315,10 +315,10 @@ def _closed_form_length(
 
 def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:
     """Return graphs as a list, after checking that the kernel converges on each."""
-    instance(owner, "kernel", kernel, Kernel)
+    check_instance(owner, "kernel", kernel, Kernel)
     found = [graphs] if isinstance(graphs, Graph) else _as_list(owner, "graphs", "a Graph", graphs)
     for graph in found:
-        instance(owner, "graphs", graph, Graph)
+        check_instance(owner, "graphs", graph, Graph)
         check_convergence(graph, kernel)
     return found
 

@@ -22,9 +22,9 @@ from torch import Tensor
 from walkernel._checks import (
     MATRICES,
     Described,
-    distinct,
-    flag,
-    instance,
+    check_distinct,
+    check_flag,
+    check_instance,
     one_kind,
     one_of,
     progress_callback,
@@ -175,14 +175,14 @@ def fit_to_task(
     True
     """
     owner = "fit_to_task"
-    instance(owner, "graph", graph, Graph)
+    check_instance(owner, "graph", graph, Graph)
     schedule = Schedule() if schedule is None else schedule
-    instance(owner, "schedule", schedule, Schedule)
+    check_instance(owner, "schedule", schedule, Schedule)
     if not callable(loss):
         refuse(owner, "loss", "a function of (prediction, target)", loss, error=TypeError)
-    flag(owner, "normalize", normalize)
+    check_flag(owner, "normalize", normalize)
     sampler = IndependentWalks(0.5) if sampler is None else sampler
-    instance(owner, "sampler", sampler, Sampler)
+    check_instance(owner, "sampler", sampler, Sampler)
     start = _start(owner, modulation, graph, one_of(owner, "matrix", matrix, MATRICES), sampler)
     values = _values(owner, graph, nodes, y, next(start.parameters()))
     settings = _Settings(
@@ -315,7 +315,7 @@ def _start(
 def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:
     """Check nodes and their values; labels become columns of zeros and ones."""
     ids = graph.ids(nodes)
-    distinct(owner, "nodes", ids, graph.names)
+    check_distinct(owner, "nodes", ids, graph.names)
     if ids.size < 3:
         refuse(
             owner, "nodes", "at least 3, to hide one, keep one and validate on one", Described(str(ids.size))

@@ -16,7 +16,7 @@ from gpytorch.priors import Prior
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel._checks import MATRICES, Described, instance, one_of, refuse, whole_number
+from walkernel._checks import MATRICES, Described, check_instance, one_of, refuse, whole_number
 from walkernel._door import door
 from walkernel.convergence import check_convergence
 from walkernel.graph import Graph
@@ -258,12 +258,16 @@ class _ModulationOf(torch.autograd.Function):
 
 def _checked_matrix(owner: str, graph: Graph, kernel: Kernel | Modulation, matrix: str | None) -> str:
     """Return the matrix that is walked on."""
-    instance(owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance(
+        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
+    )
     if matrix is not None:
         one_of(owner, "matrix", matrix, MATRICES)
     if isinstance(kernel, Modulation):
         return matrix or "normalized"
-    instance(owner, "kernel", kernel, Kernel, "It may also be a modulation, such as FreeModulation(10).")
+    check_instance(
+        owner, "kernel", kernel, Kernel, "It may also be a modulation, such as FreeModulation(10)."
+    )
     if matrix not in (None, kernel.matrix):
         refuse(owner, "matrix", f"that of the kernel ({kernel.matrix!r}), or None", matrix)
     return kernel.matrix
@@ -274,7 +278,7 @@ def _sampler_for(
 ) -> Sampler:
     """Check that the kernel is a covariance, and return the sampler to use."""
     if sampler is not None:
-        instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
     if isinstance(kernel, Modulation):
         try:
             initial = kernel.as_kernel(matrix=matrix)

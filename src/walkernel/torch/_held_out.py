@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import instance, one_of, refuse, whole_number
+from walkernel._checks import check_instance, one_of, refuse, whole_number
 from walkernel._random import check_seed
 from walkernel.features import Walks
 from walkernel.graph import Graph
@@ -106,10 +106,10 @@ def held_out_errors(
     True
     """
     owner = "held_out_errors"
-    instance(owner, "graph", graph, Graph)
-    instance(owner, "kernel", kernel, Kernel)
+    check_instance(owner, "graph", graph, Graph)
+    check_instance(owner, "kernel", kernel, Kernel)
     check_modulation(owner, modulation)
-    instance(owner, "sampler", sampler, Sampler)
+    check_instance(owner, "sampler", sampler, Sampler)
     n_walks = whole_number(owner, "n_walks", n_walks, 1)
     seed = check_seed(owner, seed)
     whole_number(owner, "n_samples", n_samples, 2)

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from walkernel._checks import Described, flag, one_of, real_array, real_number, refuse, whole_number
+from walkernel._checks import Described, check_flag, one_of, real_array, real_number, refuse, whole_number
 from walkernel._files import atomic_write
 from walkernel.kernels import Kernel, PowerSeries, SquaredSeries
 
@@ -180,7 +180,7 @@ class NeuralModulation(Modulation):
             whole_number(owner, "hidden", width, 1) for width in _sequence(owner, "hidden", hidden)
         )
         self.activation = one_of(owner, "activation", activation, ACTIVATIONS)
-        flag(owner, "signed", signed)
+        check_flag(owner, "signed", signed)
         self.signed = bool(signed)
         self.decay, self.amplitude = _scales(owner, decay, amplitude)
         sizes = [1, *self.hidden, 1]

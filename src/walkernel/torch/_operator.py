@@ -15,7 +15,7 @@ from linear_operator.utils.memoize import cached
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel._checks import Described, instance, refuse
+from walkernel._checks import Described, check_instance, refuse
 from walkernel.torch._walk_tensors import WalkTensors
 
 MAX_SHARED_ENTRIES = 2**24
@@ -48,10 +48,10 @@ class WalkCovariance(LinearOperator):
 
     def __init__(self, f: Tensor, walks: WalkTensors, other: WalkTensors | None = None) -> None:
         owner = type(self).__name__
-        instance(owner, "walks", walks, WalkTensors, "Make them with WalkTensors(sample_walks(…)).")
+        check_instance(owner, "walks", walks, WalkTensors, "Make them with WalkTensors(sample_walks(…)).")
         other = None if other is walks else other
         if other is not None:
-            instance(owner, "other", other, WalkTensors)
+            check_instance(owner, "other", other, WalkTensors)
             _check_sides(owner, walks, other)
         if not isinstance(f, Tensor) or f.ndim == 0 or f.shape[-1] == 0:
             refuse(owner, "f", "a tensor of shape (k,) or (…, k), not empty", f, error=TypeError)

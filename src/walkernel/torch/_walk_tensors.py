@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from walkernel._checks import Described, instance, refuse
+from walkernel._checks import Described, check_instance, refuse
 from walkernel.features import Walks
 from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply
 
@@ -59,7 +59,7 @@ class WalkTensors:
     def __init__(
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
-        instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
+        check_instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
         self._initialize(*_entries_by_length(walks), _resolve_device(device or "cpu"), dtype)
 
     def _initialize(

@@ -99,7 +99,7 @@ def find_rows(
 
 
 @subroutine
-def look_at_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint32]) -> Any:
+def scan_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint32]) -> Any:
     """Return where the walk that opens at ``begin`` ends, and whether it touched a marked node."""
     found, q = np.uint32(0), begin
     while q == begin or (q < last and entries.lengths[q] > 0):
@@ -123,7 +123,7 @@ def count_walks(
         q, end = entries.indptr[rows[i]], entries.indptr[rows[i] + 1]
         counts[i] = 0
         while q < end:
-            q, touched = look_at_walk(q, end, entries, marks)
+            q, touched = scan_walk(q, end, entries, marks)
             counts[i] += touched
 
 
@@ -144,7 +144,7 @@ def list_walks(
         begin, end = entries.indptr[rows[i]], entries.indptr[rows[i] + 1]
         place, number = places[i], 0
         while begin < end:
-            following, touched = look_at_walk(begin, end, entries, marks)
+            following, touched = scan_walk(begin, end, entries, marks)
             if touched:
                 numbers[place], begins[place], sizes[place] = number, begin, following - begin
                 place += 1

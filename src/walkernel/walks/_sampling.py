@@ -95,7 +95,7 @@ def sample_rows(
     *,
     with_norms: bool,
     streams: Sequence[int],
-    apart: bool = False,
+    separate_heads: bool = False,
     n_groups: int = 1,
 ) -> list[Rows]:
     """Walk from all start nodes and return features for a known f, for each of some streams.
@@ -124,7 +124,7 @@ def sample_rows(
         head, front = own.heads()
         edges, head = int(head.edges.sum()), head.repeated(n_groups) if n_groups > 1 else head
         known = (head.indptr, head.nodes, head.loads * in_row * factors[head.lengths])
-        added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if apart else known
+        added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if separate_heads else known
         pieces: list[Piece] = []
         for stream in streams:
             lengths, n, room = walk(own.on_stream(stream), factors, front, deposits)
@@ -137,13 +137,13 @@ def sample_rows(
             n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
-        if apart:
+        if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
             n = coalesce_heads(*known, counts, *rows, make_lookup(int(np.diff(head.indptr).max())))
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
-    joiners = _gather(spec, n_threads, progress, work, types, len(streams) + apart)
+    joiners = _gather(spec, n_threads, progress, work, types, len(streams) + separate_heads)
     return [joiner.rows() for joiner in joiners]
 
 
