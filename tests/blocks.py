@@ -3,10 +3,10 @@
 import numpy as np
 import scipy.sparse
 
-from walkernel.products import FeatureBlocks
+from walkernel.products import BlockedFeatures
 
 
-class KeptBlocks(FeatureBlocks):
+class KeptBlocks(BlockedFeatures):
     """Blocks of a matrix; counts which of them are asked for."""
 
     def __init__(self, matrix, edges):

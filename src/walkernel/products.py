@@ -1,4 +1,4 @@
-"""Products with sparse features, the same to the last bit however their rows are spread.
+"""Features Φ as matrices in memory, in files or elsewhere, with products that are the same to the last bit.
 
 Φ X is made row by row. Φᵀ V is a sum over the rows of Φ, and rounding depends on the order of a sum: so the
 rows are cut into a few leaves, by their number alone, each leaf adds up its rows in order, and the
@@ -15,8 +15,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -32,38 +33,159 @@ SUMS_AT_ONCE = 2**23
 """Numbers of a sum; more columns are added up in turn, since a sum has one for each level of the tree."""
 ENTRIES_AT_ONCE = 2**16
 
-Matrix: TypeAlias = "scipy.sparse.csr_array | FeatureBlocks"
 Dense: TypeAlias = NDArray[np.float64]
 
 
-class SharedHead(NamedTuple):
-    """Features Φ = H + R, the exact heads H being those of other factors as well: they are kept once.
+class FeatureMatrix(ABC):
+    """Features Φ, wherever they are: in memory, in files or on other machines.
 
-    It has what operators ask of a sparse matrix; sums are made of the rows that are asked for.
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    nnz, nbytes : int
+        Number of stored entries, and their size.
     """
 
-    head: Matrix
-    walks: Matrix
+    shape: tuple[int, int]
+    nnz: int
+    nbytes: int
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.walks.shape  # type: ignore[no-any-return]
+    @abstractmethod
+    def multiply(self, X: Dense, n_threads: int) -> Dense:
+        """Return Φ X."""
 
-    @property
-    def nnz(self) -> int:
-        """Entries of both parts."""
-        return int(self.head.nnz + self.walks.nnz)
+    @abstractmethod
+    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+        """Return Φᵀ V for a few columns."""
+
+    @abstractmethod
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order."""
+
+    @abstractmethod
+    def row_products(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return R Φᵀ for some rows R, (k, n)."""
+
+    @abstractmethod
+    def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+        """Return what a function makes of the rows and of some arrays, one below the other."""
+
+    def multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+        """Return Φᵀ V along the tree, some columns at a time."""
+        return _some_columns_at_a_time(
+            lambda part: self._multiply_transposed(part, n_threads), V, self.shape[1]
+        )
+
+    def dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
+        """Return Φ[rows[k]] · Ψ[columns[k]] at flat arrays of positions."""
+        result = np.empty(rows.size)
+        for first in range(0, rows.size, ENTRIES_AT_ONCE):
+            part = slice(first, first + ENTRIES_AT_ONCE)
+            result[part] = self._dots(other, rows[part], columns[part])
+        return result
+
+    def _dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
+        return dots_of_rows(self.rows(rows), other.rows(columns))
+
+    def _rows_in_blocks(self, edges: NDArray[np.int64], number: int, positions: NDArray[np.int64]) -> Any:
+        """Return what stands for a block, and positions in it, where blocks of these edges have the rows."""
+        return None
+
+    def parts(self) -> tuple[FeatureMatrix, ...]:
+        """Return the matrices that this one is the sum of."""
+        return (self,)
+
+    def compact(self, *others: FeatureMatrix) -> tuple[NDArray[np.int64] | None, list[FeatureMatrix]]:
+        """Return the nodes of the columns, None for all, and these features and others with such columns."""
+        return None, [self, *others]
 
     def tocsr(self) -> scipy.sparse.csr_array:
-        """Return the sum."""
-        return rows_of(self, np.arange(self.shape[0]))
+        """Return all rows in memory."""
+        return self.rows(np.arange(self.shape[0]))
 
 
-Features: TypeAlias = "scipy.sparse.csr_array | SharedHead | FeatureBlocks"
+class HostFeatures(FeatureMatrix):
+    """Features in memory."""
+
+    def __init__(self, matrix: scipy.sparse.csr_array) -> None:
+        self.matrix = matrix
+        self.shape, self.nnz, self.nbytes = matrix.shape, int(matrix.nnz), bytes_of(matrix)
+
+    @cached_property
+    def _transposed(self) -> scipy.sparse.csr_array:
+        return self.matrix.T.tocsr()
+
+    def multiply(self, X: Dense, n_threads: int) -> Dense:
+        """Return Φ X."""
+        return multiply(self.matrix, X, n_threads)
+
+    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+        return _multiply_transposed(self.matrix, V, n_threads)
+
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order."""
+        return self.matrix[positions]
+
+    def row_products(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return R Φᵀ for some rows R, (k, n); Φᵀ by rows is kept once it was needed."""
+        return rows @ self._transposed
+
+    def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+        """Return what a function makes of the rows and of some arrays."""
+        return function(self.matrix, *arrays)
+
+    def compact(self, *others: FeatureMatrix) -> tuple[NDArray[np.int64] | None, list[FeatureMatrix]]:
+        """Return the nodes that some row reaches, and features with columns for these; no cost in N."""
+        reached, kept = keep_reached(self.matrix, *(other.tocsr() for other in others))
+        return reached, [HostFeatures(matrix) for matrix in kept]
+
+    def tocsr(self) -> scipy.sparse.csr_array:
+        """Return the matrix itself."""
+        return self.matrix
 
 
-class FeatureBlocks(ABC):
+def identity_features(ids: NDArray[np.int64], n_nodes: int) -> HostFeatures:
+    """Return the features of walks that make no step: f₂ = δ₀."""
+    entries = (np.ones(ids.size), ids.copy(), np.arange(ids.size + 1))
+    return HostFeatures(scipy.sparse.csr_array(entries, shape=(ids.size, n_nodes)))
+
+
+class SumFeatures(FeatureMatrix):
+    """Features Φ = H + R, the exact heads H being those of other factors as well: they are kept once."""
+
+    def __init__(self, head: FeatureMatrix, walks: FeatureMatrix) -> None:
+        self.head, self.walks = head, walks
+        self.shape, self.nnz, self.nbytes = walks.shape, head.nnz + walks.nnz, head.nbytes + walks.nbytes
+
+    def parts(self) -> tuple[FeatureMatrix, ...]:
+        """Return heads and walks."""
+        return self.head, self.walks
+
+    def multiply(self, X: Dense, n_threads: int) -> Dense:
+        """Return Φ X."""
+        return self.head.multiply(X, n_threads) + self.walks.multiply(X, n_threads)
+
+    def multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+        """Return Φᵀ V."""
+        return self.head.multiply_transposed(V, n_threads) + self.walks.multiply_transposed(V, n_threads)
+
+    _multiply_transposed = multiply_transposed
+
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order."""
+        return (sorted_rows(self.head.rows(positions)) + sorted_rows(self.walks.rows(positions))).tocsr()
+
+    def row_products(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return R Φᵀ for some rows R, (k, n)."""
+        return (self.head.row_products(rows) + self.walks.row_products(rows)).tocsr()
+
+    def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+        """Return what a linear function makes of the rows and of some arrays."""
+        return np.asarray(self.head.map_rows(function, *arrays) + self.walks.map_rows(function, *arrays))
+
+
+class BlockedFeatures(FeatureMatrix):
     """Features in blocks of rows that are kept elsewhere: in files, or on other machines.
 
     What is done with a block is handed to ``_submit``, which may do it in another place and at a later time;
@@ -71,17 +193,11 @@ class FeatureBlocks(ABC):
 
     Attributes
     ----------
-    shape : tuple of int
     edges : ndarray of int64, (n_blocks + 1,)
         Rows where the blocks begin, and where the last one ends.
-    nnz, nbytes : int
-        Entries that are stored, and their size.
     """
 
-    shape: tuple[int, int]
     edges: NDArray[np.int64]
-    nnz: int
-    nbytes: int
 
     @abstractmethod
     def _block(self, number: int) -> Any:
@@ -106,7 +222,7 @@ class FeatureBlocks(ABC):
         """Number of blocks."""
         return self.edges.size - 1
 
-    def of_rows(self, positions: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
+    def _owners(self, positions: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
         """Return the blocks that have some of the rows, each with the places of these in ``positions``."""
         owners = np.searchsorted(self.edges, positions, side="right") - 1
         order = np.argsort(owners, kind="stable")
@@ -128,15 +244,15 @@ class FeatureBlocks(ABC):
 
     def _parts(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Any]]:
         """Return some rows by blocks, and the order that they are wanted in."""
-        found = self.of_rows(positions)
+        found = self._owners(positions)
         parts = [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
         return np.argsort(np.concatenate([at for _, at in found])), parts
 
-    def multiply(self, X: Dense) -> Dense:
+    def multiply(self, X: Dense, n_threads: int) -> Dense:
         """Return Φ X."""
-        return self.carried(times, X)
+        return self.map_rows(times, X)
 
-    def multiply_transposed(self, V: Dense) -> Dense:
+    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
         """Return Φᵀ V, the sums over blocks along the tree."""
         starts = leaves(self.shape[0])
 
@@ -169,28 +285,27 @@ class FeatureBlocks(ABC):
         edges = self.edges
         return int(np.searchsorted(edges, first, side="right")) - 1, int(np.searchsorted(edges, last))
 
-    def against(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    def row_products(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Return R Φᵀ for some rows R, (k, n)."""
 
         def work() -> scipy.sparse.csr_array:
             shared = self._share(rows)
-            parts = [self._submit(against_block, self._block(b), shared) for b in range(self.n_blocks)]
+            parts = [self._submit(block_row_products, self._block(b), shared) for b in range(self.n_blocks)]
             return scipy.sparse.hstack(self._gather(parts), format="csr")
 
         return self._complete(work)
 
-    def dots(self, other: Features, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
+    def _dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
         """Return Φ[rows[k]] · Ψ[columns[k]], the rows of Ψ going where those of Φ are."""
 
         def work() -> Dense:
-            found, parts = self.of_rows(rows), []
+            found, parts = self._owners(rows), []
             for b, at in found:
                 mine = self.local(b, rows[at])
-                if isinstance(other, FeatureBlocks) and other._holds(b, self.edges, columns[at]):
-                    arguments = (other._block(b), other.local(b, columns[at]))
-                else:
-                    arguments = (self._bring(other, columns[at]), np.arange(at.size))
-                parts.append(self._submit(dots_in_block, self._block(b), mine, *arguments))
+                theirs = other._rows_in_blocks(self.edges, b, columns[at])
+                if theirs is None:
+                    theirs = (self._bring(other, columns[at]), np.arange(at.size))
+                parts.append(self._submit(dots_in_block, self._block(b), mine, *theirs))
             result = np.empty(rows.size)
             for (_, at), values in zip(found, self._gather(parts), strict=True):
                 result[at] = values
@@ -198,19 +313,20 @@ class FeatureBlocks(ABC):
 
         return np.asarray(self._complete(work))
 
-    def _bring(self, other: Features, positions: NDArray[np.int64]) -> Any:
+    def _bring(self, other: FeatureMatrix, positions: NDArray[np.int64]) -> Any:
         """Return what stands for some rows of features; those of blocks like these need not come here."""
         if type(other) is not type(self):
-            return self._share(rows_of(other, positions))
+            return self._share(other.rows(positions))
         order, parts = other._parts(positions)
         return self._submit(stack, order, *parts)
 
-    def _holds(self, number: int, edges: NDArray[np.int64], positions: NDArray[np.int64]) -> bool:
-        """Tell whether features in the same blocks have the rows in one of them."""
+    def _rows_in_blocks(self, edges: NDArray[np.int64], number: int, positions: NDArray[np.int64]) -> Any:
         inside = (positions >= edges[number]) & (positions < edges[number + 1])
-        return np.array_equal(self.edges, edges) and bool(inside.all())
+        if not (np.array_equal(self.edges, edges) and inside.all()):
+            return None
+        return self._block(number), self.local(number, positions)
 
-    def carried(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+    def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
         """Return what a function makes of every block and of some arrays, one below the other."""
 
         def work() -> Dense:
@@ -233,72 +349,66 @@ def block_edges(n_rows: int, block_size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, n_rows, block_size, dtype=np.int64), n_rows)
 
 
-def parts_of(features: Features) -> tuple[Matrix, ...]:
-    """Return the matrices that features are the sum of."""
-    return tuple(features) if isinstance(features, SharedHead) else (features,)
-
-
-def rows_of(features: Features, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows."""
-    if isinstance(features, SharedHead):
-        head, walks = rows_of(features.head, positions), rows_of(features.walks, positions)
-        return (sorted_rows(head) + sorted_rows(walks)).tocsr()
-    return features.rows(positions) if isinstance(features, FeatureBlocks) else features[positions]
-
-
-def bytes_of(matrix: Matrix) -> int:
+def bytes_of(matrix: scipy.sparse.csr_array) -> int:
     """Return the memory that a matrix takes."""
-    if isinstance(matrix, FeatureBlocks):
-        return matrix.nbytes
     return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
 
 
-def multiply(features: Features, X: Dense, n_threads: int) -> Dense:
+def multiply(matrix: scipy.sparse.csr_array, X: Dense, n_threads: int) -> Dense:
     """Return Φ X, threads over rows."""
-    if isinstance(features, SharedHead):
-        return multiply(features.head, X, n_threads) + multiply(features.walks, X, n_threads)
-    if isinstance(features, FeatureBlocks):
-        return features.multiply(X)
-    out = np.empty((features.shape[0], X.shape[1]))
+    out = np.empty((matrix.shape[0], X.shape[1]))
 
     def work(first: int, last: int) -> None:
-        out[first:last] = _row_range(features, first, last) @ X
+        out[first:last] = _row_range(matrix, first, last) @ X
 
-    _split(work, features.shape[0], n_threads, features.nnz * X.shape[1])
+    _split(work, matrix.shape[0], n_threads, matrix.nnz * X.shape[1])
     return out
 
 
-def multiply_transposed(features: Features, V: Dense, n_threads: int) -> Dense:
+def multiply_transposed(matrix: scipy.sparse.csr_array, V: Dense, n_threads: int) -> Dense:
     """Return Φᵀ V, threads over the branches of the sum."""
-    if isinstance(features, SharedHead):
-        return multiply_transposed(features.head, V, n_threads) + multiply_transposed(
-            features.walks, V, n_threads
+    return _some_columns_at_a_time(
+        lambda part: _multiply_transposed(matrix, part, n_threads), V, matrix.shape[1]
+    )
+
+
+def _multiply_transposed(matrix: scipy.sparse.csr_array, V: Dense, n_threads: int) -> Dense:
+    threads = 1 if matrix.nnz * V.shape[1] < SMALL else n_threads
+    return sum_of_leaves(matrix, V, leaves(matrix.shape[0]), threads)
+
+
+def _some_columns_at_a_time(product: Callable[[Dense], Dense], V: Dense, n_columns: int) -> Dense:
+    """Return a product with V, whose sums over ``n_columns`` are made for some columns of V at a time."""
+    count, size = V.shape[1], max(1, SUMS_AT_ONCE // max(1, n_columns))
+    if count <= size:
+        return product(V)
+    out = np.empty((n_columns, count))
+    for first in range(0, count, size):
+        part = slice(first, first + size)
+        out[:, part] = product(np.ascontiguousarray(V[:, part]))
+    return out
+
+
+def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
+    """Drop the columns that no side reaches: (nodes kept, in order, sides); no cost in their number."""
+    from walkernel.walks._coalesce import number_nodes, slots_for
+
+    reached = np.empty(sum(side.nnz for side in sides), dtype=np.int64)
+    columns, count = [], 0
+    for side in sides:
+        columns.append(np.empty_like(side.indices))
+        slots = np.full(slots_for(reached.size), -1)
+        count = number_nodes(side.indices, columns[-1], reached, count, slots)
+    order = np.argsort(reached[:count])
+    rank = np.empty_like(order)
+    rank[order] = np.arange(count)
+    kept = [
+        scipy.sparse.csr_array(
+            (side.data, rank[own].astype(own.dtype), side.indptr), shape=(side.shape[0], max(1, count))
         )
-    n_columns, count = features.shape[1], V.shape[1]
-    size = max(1, SUMS_AT_ONCE // max(1, n_columns))
-    if count > size:
-        out = np.empty((n_columns, count))
-        for first in range(0, count, size):
-            part = slice(first, first + size)
-            out[:, part] = multiply_transposed(features, np.ascontiguousarray(V[:, part]), n_threads)
-        return out
-    if isinstance(features, FeatureBlocks):
-        return features.multiply_transposed(V)
-    starts = leaves(features.shape[0])
-    threads = 1 if features.nnz * count < SMALL else n_threads
-    return sum_of_leaves(features, V, starts, threads)
-
-
-def entry_products(left: Features, right: Features, rows: Any, columns: Any) -> Dense:
-    """Return Φ₁[rows[k]] · Φ₂[columns[k]] at flat arrays of positions."""
-    result = np.empty(rows.size)
-    for first in range(0, rows.size, ENTRIES_AT_ONCE):
-        part = slice(first, first + ENTRIES_AT_ONCE)
-        if isinstance(left, FeatureBlocks):
-            result[part] = left.dots(right, rows[part], columns[part])
-        else:
-            result[part] = dots_of_rows(rows_of(left, rows[part]), rows_of(right, columns[part]))
-    return result
+        for side, own in zip(sides, columns, strict=True)
+    ]
+    return reached[:count][order], kept
 
 
 def sum_of_leaves(
@@ -360,7 +470,7 @@ def add(left: Dense, right: Dense) -> Dense:
     return left + right
 
 
-def against_block(block: scipy.sparse.csr_array, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+def block_row_products(block: scipy.sparse.csr_array, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """Return R Φᵀ for the rows of a block; sums are in the order of R's entries."""
     return (rows @ block.T.tocsr()).tocsr()
 

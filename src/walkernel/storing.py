@@ -34,7 +34,7 @@ from walkernel._feature_files import (
 )
 from walkernel._files import file_path, unfinished_in
 from walkernel.graph import Graph
-from walkernel.products import FeatureBlocks
+from walkernel.products import BlockedFeatures
 from walkernel.sampling import FeatureRows, WalkJob, features_job, walk_job
 from walkernel.walks import Sampler
 from walkernel.weights import KernelOrF
@@ -140,7 +140,7 @@ class StoredRows(NamedTuple):
     n_steps: int
 
 
-class StoredFeatures(FeatureBlocks):
+class StoredFeatures(BlockedFeatures):
     """Features in the files of a directory: what ``store_features`` and ``open_features`` return.
 
     Blocks are mapped into memory when they are used; arrays are compared with their checksums on first use.

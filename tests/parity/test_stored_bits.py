@@ -146,7 +146,7 @@ def test_any_f_matrix_and_direction(f, transpose, tmp_path):
 def test_a_sum_by_blocks_is_seen(tmp_path, monkeypatch, small_leaves):
     """The twin: features that add up their blocks as they come give other numbers."""
 
-    def by_blocks(self, V):
+    def by_blocks(self, V, n_threads):
         parts = zip(self.blocks(), np.split(V, self.edges[1:-1]), strict=True)
         return sum(block.T @ part for block, part in parts)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from blocks import KeptBlocks, LaterBlocks, random_features
 from walkernel import products
-from walkernel.products import entry_products, multiply, multiply_transposed
+from walkernel.products import HostFeatures, multiply_transposed
 
 
 @st.composite
@@ -30,7 +30,7 @@ def test_sums_do_not_depend_on_blocks_and_threads(cut, n_columns, n_threads):
     with mock.patch.multiple(products, LEAF_ROWS=leaf, SMALL=0):
         whole = multiply_transposed(matrix, V, 1)
         assert np.array_equal(multiply_transposed(matrix, V, n_threads), whole)
-        assert np.array_equal(multiply_transposed(kind(matrix, edges), V, n_threads), whole)
+        assert np.array_equal(kind(matrix, edges).multiply_transposed(V, n_threads), whole)
     size = abs(matrix).T @ abs(V)
     assert (np.abs(whole - matrix.T @ V) <= 1e-13 * size).all()
 
@@ -40,14 +40,14 @@ def test_rows_products_and_entries(cut, data):
     matrix, edges, kind, _, rng = cut
     n, n_columns = matrix.shape
     blocks, X = kind(matrix, edges), rng.normal(size=(n_columns, 3))
-    assert np.array_equal(multiply(blocks, X, 1), multiply(matrix, X, 1))
+    assert np.array_equal(blocks.multiply(X, 1), HostFeatures(matrix).multiply(X, 1))
     positions = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20)))
     rows = blocks.rows(positions)
     assert np.array_equal(rows.indices, matrix[positions].indices)
     assert np.array_equal(rows.toarray(), matrix[positions].toarray())
-    assert np.array_equal(blocks.against(rows).toarray(), (rows @ matrix.T.tocsr()).toarray())
-    pair = (positions, positions[::-1])
-    assert np.array_equal(entry_products(blocks, blocks, *pair), entry_products(matrix, matrix, *pair))
+    assert np.array_equal(blocks.row_products(rows).toarray(), (rows @ matrix.T.tocsr()).toarray())
+    pair, host = (positions, positions[::-1]), HostFeatures(matrix)
+    assert np.array_equal(blocks.dots(blocks, *pair), host.dots(host, *pair))
 
 
 def test_plain_sums_do_depend_on_blocks():

@@ -7,7 +7,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.products import parts_of
+from walkernel.products import bytes_of
 
 HEAT = wk.Diffusion(1.5)
 HEAD = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT)[1:], head=1, group=4)
@@ -52,8 +52,8 @@ def test_the_words_and_numbers(case):
     )
     assert head in text
     assert ("exact, along every edge" in text) == bool(head)
-    parts = {id(m): m for f in factors for side in (f.left, f.right) for m in parts_of(side)}.values()
-    assert about.n_bytes == sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in parts)
+    parts = {id(m): m for f in factors for side in (f.left, f.right) for m in side.parts()}.values()
+    assert about.n_bytes == sum(bytes_of(m.tocsr()) for m in parts)
     words = {"debiased": "subtracted", "independent": "walks of its own", "shared": "biased upward"}
     assert words[K.ensembles] in text
     assert ("One side carries all" in text) == (K.pair == "lazy")

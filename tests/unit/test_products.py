@@ -8,7 +8,7 @@ import scipy.sparse
 
 from blocks import KeptBlocks, LaterBlocks, random_features
 from walkernel import products
-from walkernel.products import SharedHead, block_edges, entry_products, leaves, multiply, multiply_transposed
+from walkernel.products import HostFeatures, SumFeatures, block_edges, leaves, multiply_transposed
 
 N_ROWS, N_COLUMNS = 157, 23
 EDGES = {
@@ -20,6 +20,7 @@ EDGES = {
     "empty ones": [0, 0, 39, 39, 39, 60, 157, 157],
 }
 MATRIX = random_features(np.random.default_rng(0), N_ROWS, N_COLUMNS)
+HOST = HostFeatures(MATRIX)
 V = np.random.default_rng(1).normal(size=(N_ROWS, 4))
 
 
@@ -84,37 +85,37 @@ class TestSums:
     @pytest.mark.parametrize("kind", [KeptBlocks, LaterBlocks])
     @pytest.mark.parametrize("edges", EDGES)
     def test_blocks(self, kind, edges):
-        assert np.array_equal(multiply_transposed(kind(MATRIX, EDGES[edges]), V, 1), reference())
+        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply_transposed(V, 1), reference())
 
     @pytest.mark.parametrize("edges", EDGES)
     def test_one_column(self, edges):
-        found = multiply_transposed(KeptBlocks(MATRIX, EDGES[edges]), V[:, :1], 1)
+        found = KeptBlocks(MATRIX, EDGES[edges]).multiply_transposed(V[:, :1], 1)
         assert np.array_equal(found, reference()[:, :1])
 
     @pytest.mark.parametrize("edges", ["one", "uneven"])
     @pytest.mark.parametrize("columns", [1, 2, 3])
     def test_some_columns_at_a_time(self, edges, columns, monkeypatch):
         monkeypatch.setattr(products, "SUMS_AT_ONCE", columns * N_COLUMNS)
-        for features in (MATRIX, KeptBlocks(MATRIX, EDGES[edges])):
-            assert np.array_equal(multiply_transposed(features, V, 1), reference())
+        for features in (HOST, KeptBlocks(MATRIX, EDGES[edges])):
+            assert np.array_equal(features.multiply_transposed(V, 1), reference())
 
     def test_no_columns(self):
-        for features in (MATRIX, KeptBlocks(MATRIX, EDGES["tens"])):
-            assert multiply_transposed(features, V[:, :0], 1).shape == (N_COLUMNS, 0)
-            assert multiply(features, np.empty((N_COLUMNS, 0)), 1).shape == (N_ROWS, 0)
+        for features in (HOST, KeptBlocks(MATRIX, EDGES["tens"])):
+            assert features.multiply_transposed(V[:, :0], 1).shape == (N_COLUMNS, 0)
+            assert features.multiply(np.empty((N_COLUMNS, 0)), 1).shape == (N_ROWS, 0)
 
     def test_other_memory_orders(self):
         for order in (np.asfortranarray(V), np.repeat(V, 2, axis=1)[:, ::2]):
             assert np.array_equal(multiply_transposed(MATRIX, order, 1), reference())
             assert np.array_equal(
-                multiply_transposed(KeptBlocks(MATRIX, EDGES["tens"]), order, 1), reference()
+                KeptBlocks(MATRIX, EDGES["tens"]).multiply_transposed(order, 1), reference()
             )
 
     def test_wide_indices(self):
         wide = random_features(np.random.default_rng(0), N_ROWS, N_COLUMNS, dtype=np.int64)
         assert wide.indices.dtype == np.int64
-        for features in (wide, KeptBlocks(wide, EDGES["tens"])):
-            assert np.array_equal(multiply_transposed(features, V, 1), reference())
+        for features in (HostFeatures(wide), KeptBlocks(wide, EDGES["tens"])):
+            assert np.array_equal(features.multiply_transposed(V, 1), reference())
 
     def test_it_is_the_sum(self):
         """In exact arithmetic, for one column of it."""
@@ -139,10 +140,10 @@ class TestSums:
 
     def test_each_block_of_many_leaves_is_asked_for_once_by_each_branch(self):
         blocks = KeptBlocks(MATRIX, EDGES["one"])
-        blocks.multiply_transposed(V)
+        blocks.multiply_transposed(V, 1)
         assert blocks.asked == [0]
         blocks = KeptBlocks(MATRIX, EDGES["rows"])
-        blocks.multiply_transposed(V)
+        blocks.multiply_transposed(V, 1)
         assert blocks.asked == list(range(N_ROWS))
 
 
@@ -151,7 +152,7 @@ class TestSums:
 class TestBlocks:
     def test_product(self, kind, edges):
         X = np.random.default_rng(2).normal(size=(N_COLUMNS, 3))
-        assert np.array_equal(multiply(kind(MATRIX, EDGES[edges]), X, 1), MATRIX @ X)
+        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply(X, 1), MATRIX @ X)
 
     def test_rows(self, kind, edges):
         positions = np.array([156, 0, 0, 90, 38, 39, 91, 3])
@@ -160,9 +161,9 @@ class TestBlocks:
             assert np.array_equal(getattr(found, name), getattr(wanted, name))
         assert kind(MATRIX, EDGES[edges]).rows(positions[:0]).shape == (0, N_COLUMNS)
 
-    def test_against(self, kind, edges):
+    def test_row_products(self, kind, edges):
         rows = MATRIX[[5, 150, 5]]
-        found = kind(MATRIX, EDGES[edges]).against(rows)
+        found = kind(MATRIX, EDGES[edges]).row_products(rows)
         assert np.array_equal(found.toarray(), (rows @ MATRIX.T.tocsr()).toarray())
 
     @pytest.mark.parametrize("other", ["matrix", "same blocks", "other blocks"])
@@ -172,39 +173,37 @@ class TestBlocks:
         rng = np.random.default_rng(4)
         rows, columns = rng.integers(0, N_ROWS, (2, 40))
         columns[::2] = rows[::2]
-        wanted = entry_products(MATRIX, second, rows, columns)
+        wanted = HOST.dots(HostFeatures(second), rows, columns)
         left = kind(MATRIX, EDGES[edges])
         right = {
-            "matrix": second,
+            "matrix": HostFeatures(second),
             "same blocks": kind(second, EDGES[edges]),
             "other blocks": kind(second, [0, 50, 157]),
         }[other]
-        assert np.array_equal(entry_products(left, right, rows, columns), wanted)
-        assert np.array_equal(entry_products(MATRIX, right, rows, columns), wanted)
+        assert np.array_equal(left.dots(right, rows, columns), wanted)
+        assert np.array_equal(HOST.dots(right, rows, columns), wanted)
         assert left.shape == MATRIX.shape
 
 
-class TestSharedHead:
+class TestSumFeatures:
     HEAD = random_features(np.random.default_rng(5), N_ROWS, N_COLUMNS, 3)
 
     def test_it_is_the_sum_of_its_parts(self):
-        shared = SharedHead(self.HEAD, MATRIX)
+        shared = SumFeatures(HostFeatures(self.HEAD), HOST)
         assert shared.shape == MATRIX.shape
         assert shared.nnz == self.HEAD.nnz + MATRIX.nnz
         assert np.array_equal(shared.tocsr().toarray(), (self.HEAD + MATRIX).toarray())
 
     @pytest.mark.parametrize("edges", EDGES)
     def test_parts_in_blocks(self, edges, small_leaves):
-        kept = SharedHead(self.HEAD, MATRIX)
-        there = SharedHead(KeptBlocks(self.HEAD, EDGES[edges]), LaterBlocks(MATRIX, EDGES[edges]))
+        kept = SumFeatures(HostFeatures(self.HEAD), HOST)
+        there = SumFeatures(KeptBlocks(self.HEAD, EDGES[edges]), LaterBlocks(MATRIX, EDGES[edges]))
         rows = np.array([3, 156, 90])
         X = np.ones((N_COLUMNS, 2))
-        assert np.array_equal(multiply(there, X, 1), multiply(kept, X, 1))
-        assert np.array_equal(multiply_transposed(there, V, 1), multiply_transposed(kept, V, 1))
+        assert np.array_equal(there.multiply(X, 1), kept.multiply(X, 1))
+        assert np.array_equal(there.multiply_transposed(V, 1), kept.multiply_transposed(V, 1))
         assert np.array_equal(there.tocsr().toarray(), kept.tocsr().toarray())
-        assert np.array_equal(
-            entry_products(there, there, rows, rows[::-1]), entry_products(kept, kept, rows, rows[::-1])
-        )
+        assert np.array_equal(there.dots(there, rows, rows[::-1]), kept.dots(kept, rows, rows[::-1]))
 
 
 def test_rows_are_read_where_they_are():
@@ -221,15 +220,15 @@ def test_an_entry_does_not_depend_on_those_beside_it(edges):
         part = slice(matrix.indptr[row], matrix.indptr[row + 1])
         order = np.argsort(matrix.indices[part])
         matrix.indices[part], matrix.data[part] = matrix.indices[part][order], matrix.data[part][order]
-    features = matrix if edges is None else KeptBlocks(matrix, EDGES[edges])
+    features = HostFeatures(matrix) if edges is None else KeptBlocks(matrix, EDGES[edges])
     rows, columns = np.arange(N_ROWS), np.arange(N_ROWS)[::-1] // 2 * 2
-    together = entry_products(matrix, matrix, rows, columns)
-    alone = [entry_products(features, features, rows[[k]], columns[[k]])[0] for k in range(N_ROWS)]
+    together = HostFeatures(matrix).dots(HostFeatures(matrix), rows, columns)
+    alone = [features.dots(features, rows[[k]], columns[[k]])[0] for k in range(N_ROWS)]
     assert np.array_equal(together, alone)
 
 
 def test_matrices_are_left_as_they_are():
     before = MATRIX.indices.copy()
-    entry_products(MATRIX, KeptBlocks(MATRIX, EDGES["tens"]), np.arange(50), np.arange(50))
+    HOST.dots(KeptBlocks(MATRIX, EDGES["tens"]), np.arange(50), np.arange(50))
     assert isinstance(MATRIX, scipy.sparse.csr_array)
     assert np.array_equal(MATRIX.indices, before)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from walkernel.distributed._tasks import BLOCKS_PER_WORKER, MAX_LOSSES, Cluster, Progress, Tasks, drop_frames
 from walkernel.distributed._worker import Summary, pick, spec_part, summarize, walk_on_worker
-from walkernel.products import FeatureBlocks
+from walkernel.products import BlockedFeatures
 from walkernel.sampling import FeatureRows, WalkJob
 from walkernel.storing import Produce, default_block_size
 
@@ -109,7 +109,7 @@ def _submit_features(cluster: Cluster, job: WalkJob, first: int, last: int) -> C
     return lambda: cluster.submit(walk_on_worker, cluster.remote_graph, part, *rest)
 
 
-class ClusterFeatures(FeatureBlocks):
+class ClusterFeatures(BlockedFeatures):
     """Features in blocks on the workers of a cluster.
 
     Attributes

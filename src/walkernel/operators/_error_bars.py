@@ -26,6 +26,7 @@ from walkernel.convergence import find_series, largest_norm
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
+from walkernel.products import identity_features
 from walkernel.walks import Sampler, WalkSpec
 from walkernel.weights import Pair
 
@@ -237,8 +238,7 @@ class _Side(NamedTuple):
     def standing(cls, n_nodes: int, nodes: NDArray[np.int64]) -> _Side:
         """Return the features f₂ = δ₀ of walks that make no step, in one group."""
         ids, where = np.unique(nodes, return_inverse=True)
-        hits = (np.ones(ids.size), ids, np.arange(ids.size + 1))
-        return cls(ids, where, scipy.sparse.csr_array(hits, shape=(ids.size, n_nodes)))
+        return cls(ids, where, identity_features(ids, n_nodes).matrix)
 
     @property
     def n_groups(self) -> int:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import check_instance, one_of, progress_callback, refuse, thread_count
@@ -31,8 +30,8 @@ from walkernel.operators._error_bars import Origin
 from walkernel.operators._plan import Plan, Request, check_reach, is_two_sided, make_plan
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
-from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing, keep_reached
-from walkernel.products import FeatureBlocks, Features, Matrix, SharedHead
+from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing
+from walkernel.products import FeatureMatrix, HostFeatures, SumFeatures, identity_features
 from walkernel.sampling import WalkJob, walk_job
 from walkernel.storing import Produce, local_producer, store_job
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
@@ -122,7 +121,7 @@ def estimate_kernel(
     )  # fmt: skip
     threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
     if directory is None:
-        source: Source = partial(walk_job, n_threads=threads, progress=report)
+        source: Source = partial(_in_memory, n_threads=threads, progress=report)
     else:
         check_no_tolerance(owner, tolerance)
         source = directory_source(owner, directory, None, local_producer(threads), report)
@@ -200,7 +199,7 @@ class SampledRows(Protocol):
     """Features of one set of walks, ``norms`` of their rows, and the number of steps."""
 
     @property
-    def matrix(self) -> Matrix: ...
+    def matrix(self) -> FeatureMatrix: ...
     @property
     def norms(self) -> NDArray[np.float64]: ...
     @property
@@ -212,9 +211,17 @@ Source = Callable[[WalkJob], Sequence[SampledRows]]
 
 
 class _Rows(NamedTuple):
-    features: Features
+    matrix: FeatureMatrix
     norms: NDArray[np.float64]
     n_steps: int
+
+
+def _in_memory(
+    job: WalkJob, n_threads: int, progress: Callable[[int, int], object] | None
+) -> list[SampledRows]:
+    """Sample sets of walks in this process."""
+    found = walk_job(job, n_threads=n_threads, progress=progress)
+    return [_Rows(HostFeatures(rows.matrix), rows.norms, rows.n_steps) for rows in found]
 
 
 def _factors(request: Request, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
@@ -224,7 +231,7 @@ def _factors(request: Request, plan: Plan, seed: int, source: Source) -> list[Fe
     evens, odds = list(range(0, 2 * stitches, 2)), list(range(1, 2 * stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
-    found: dict[int, _Rows] = {}
+    found: dict[int, SampledRows] = {}
     for streams in together:
         found |= zip(streams, _sample(request, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
@@ -239,17 +246,18 @@ def _spec(request: Request, plan: Plan, seed: int) -> WalkSpec:
     )
 
 
-def _join(request: Request, plan: Plan, found: dict[int, _Rows], origin: Origin) -> FeatureOperator:
+def _join(request: Request, plan: Plan, found: dict[int, SampledRows], origin: Origin) -> FeatureOperator:
     """Return the factor whose walks begin with a stream."""
     graph, ids = request.graph, request.ids
-    left, norms, _ = found[origin.spec.stream]
-    sides: list[Any] = [left]
+    left, norms = found[origin.spec.stream].matrix, found[origin.spec.stream].norms
+    sides: list[FeatureMatrix] = [left]
     if plan.weights.other is None:
         sides.append(identity_features(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
-        sides.append(found[origin.spec.stream + 1].features)
-    here = not isinstance(left, FeatureBlocks)
-    reached, sides = keep_reached(*sides) if here and ids.size < graph.n_nodes else (None, sides)
+        sides.append(found[origin.spec.stream + 1].matrix)
+    reached = None
+    if ids.size < graph.n_nodes:
+        reached, sides = left.compact(*sides[1:])
     about: dict[str, Any] = {
         "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
         "reached": reached,
@@ -261,7 +269,7 @@ def _join(request: Request, plan: Plan, found: dict[int, _Rows], origin: Origin)
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
 
 
-def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[_Rows]:
+def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[SampledRows]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     spec = _spec(request, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
@@ -269,12 +277,6 @@ def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: li
     separate = plan.weights.stitches > 1 and plan.sampler.head > 0
     found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
     if not separate:
-        return [_Rows(rows.matrix, rows.norms, rows.n_steps) for rows in found]
+        return list(found)
     *walked, head = found
-    return [_Rows(SharedHead(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]
-
-
-def identity_features(ids: NDArray[np.int64], n_nodes: int) -> scipy.sparse.csr_array:
-    """Return the features of walks that make no step: f₂ = δ₀."""
-    shape = (ids.size, n_nodes)
-    return scipy.sparse.csr_array((np.ones(ids.size), ids.copy(), np.arange(ids.size + 1)), shape=shape)
+    return [_Rows(SumFeatures(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]

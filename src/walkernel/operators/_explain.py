@@ -9,7 +9,6 @@ from walkernel.operators._accuracy import accuracy
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.polynomials import find_polynomial
-from walkernel.products import bytes_of, parts_of
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator
@@ -108,5 +107,5 @@ def _advice(K: KernelOperator, products: int | None, error: float, per_node: flo
 def feature_bytes(factors: Sequence[FeatureOperator]) -> int:
     """Return the memory of the features; what several have in common counts once."""
     sides = [side for factor in factors for side in (factor.left, factor.right)]
-    parts = {id(part): part for side in sides for part in parts_of(side)}
-    return sum(bytes_of(part) for part in parts.values())
+    parts = {id(part): part for side in sides for part in side.parts()}
+    return sum(part.nbytes for part in parts.values())

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.features import modulation_values
-from walkernel.products import FeatureBlocks, Features, Matrix, multiply_transposed, parts_of
+from walkernel.products import FeatureMatrix
 from walkernel.sampling import WalkJob, walk_job
 from walkernel.walks import WalkSpec, over_threads
 from walkernel.weights import Pair
@@ -95,7 +95,7 @@ class Walked(NamedTuple):
 class Side(NamedTuple):
     """One side of a product: its features, and the walks they come from; None if they are not random."""
 
-    features: Features  # (n, columns)
+    features: FeatureMatrix  # (n, columns)
     walked: Walked | None
 
 
@@ -124,7 +124,7 @@ class Product(NamedTuple):
             result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
             for c in range(len(moved)):
                 groups = Groups.of(moved[c])
-                result[:, first + c] += _carried(self.left.features, groups)
+                result[:, first + c] += self.left.features.map_rows(_carried, *groups)
                 if few is not None:
                     excess[:, first + c] = self._second_order(few, groups)
         return result, excess
@@ -136,7 +136,7 @@ class Product(NamedTuple):
         shared = left is not None and left is right
         gathered, moved = np.zeros((rows, V.shape[1], self.n_groups)), NOTHING
         if left is not None:
-            u = multiply_transposed(self.right.features, V, thread_count("estimate_product", None))
+            u = self.right.features.multiply_transposed(V, thread_count("estimate_product", None))
             walks = left.again(self.reached, n_columns, self.n_groups)
             gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
             gathered = _from_mean(gathered, axis=2)
@@ -168,20 +168,10 @@ def _from_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     return values
 
 
-def _carried(features: Features, groups: Groups) -> NDArray[np.float64]:
-    """Return L̄ du_g, (n, n_groups)."""
-    return np.sum([_part_carried(part, groups) for part in parts_of(features)], axis=0)
-
-
-def _part_carried(features: Matrix, groups: Groups) -> NDArray[np.float64]:
-    if isinstance(features, FeatureBlocks):
-        return features.carried(_matrix_carried, *groups)
-    return _matrix_carried(features, *groups)
-
-
-def _matrix_carried(
+def _carried(
     features: scipy.sparse.csr_array, sizes: NDArray[np.float64], values: NDArray[np.float32]
 ) -> NDArray[np.float64]:
+    """Return L̄ du_g, (n, n_groups)."""
     from walkernel.walks._projections import multiply_groups
 
     product = np.empty((features.shape[0], values.shape[1]))

@@ -43,7 +43,7 @@ from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import jackknife_errors, standard_errors
 from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
 from walkernel.operators._walk import FeatureOperator
-from walkernel.products import multiply_transposed
+from walkernel.products import HostFeatures
 
 MAX_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""
@@ -211,7 +211,7 @@ class StitchedOperator(KernelOperator):
         for factor, (R, r_size) in zip(self.factors, reversed(after), strict=True):
             L, l_size = before
             right, left = (
-                multiply_transposed(side, V, threads) for side, V in ((factor.right, R), (factor.left, L))
+                side.multiply_transposed(V, threads) for side, V in ((factor.right, R), (factor.left, L))
             )
             v_size = max(float(np.abs(right).max()), float(np.abs(left).max())) or 1.0
             unit = f_size * l_size * r_size * v_size
@@ -288,7 +288,7 @@ def _products(
 ) -> list[tuple[FeatureOperator, ...]]:
     """Return the products of operators whose mean is K̂."""
     if shared:
-        one = scipy.sparse.eye_array(factors[0].shape[0], format="csr")
+        one = HostFeatures(scipy.sparse.eye_array(factors[0].shape[0], format="csr"))
         halves = [FeatureOperator(factor.graph, factor.ids, factor.left, one) for factor in factors[:-1]]
         return [(*halves, factors[-1], *_transposed(halves))]
     return [factors] if directed else [factors, _transposed(factors)]
@@ -317,7 +317,8 @@ class _Groups:
             of_groups = self.norms.sum(axis=1) - self.norms[:, g]
             of_mean = sides[0].power(2).sum(axis=1)
             correction = (of_mean - of_groups / rest) / (rest - 1)
+        kept_sides = [HostFeatures(side) for side in sides]
         return FeatureOperator(
-            origin.spec.graph, self.ids, sides[0], sides[-1],
+            origin.spec.graph, self.ids, kept_sides[0], kept_sides[-1],
             correction=correction, pair=origin.weights.pair, ensembles=origin.ensembles,
         )  # fmt: skip

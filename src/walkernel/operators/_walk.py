@@ -28,15 +28,7 @@ from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._neighbors import keep_best
 from walkernel.operators._products import Product, Side, standard_errors
-from walkernel.products import (
-    FeatureBlocks,
-    Features,
-    entry_products,
-    multiply,
-    multiply_transposed,
-    parts_of,
-    rows_of,
-)
+from walkernel.products import FeatureMatrix
 
 
 class FeatureOperator(KernelOperator):
@@ -44,7 +36,7 @@ class FeatureOperator(KernelOperator):
 
     Parameters
     ----------
-    left, right : csr_array or SharedHead, (n, c)
+    left, right : FeatureMatrix, (n, c)
         Features of the row and of the column nodes; the c columns are any nodes that both have in common.
     correction : ndarray, (n,), optional
         What is added on the diagonal: minus the bias of shared walks.
@@ -62,8 +54,8 @@ class FeatureOperator(KernelOperator):
         self,
         graph: Graph,
         ids: NDArray[np.int64],
-        left: Features,
-        right: Features,
+        left: FeatureMatrix,
+        right: FeatureMatrix,
         *,
         correction: NDArray[np.float64] | None = None,
         pair: str = "symmetric",
@@ -78,7 +70,6 @@ class FeatureOperator(KernelOperator):
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._transposed: FeatureOperator | None = None
-        self._columns: list[FeatureBlocks | scipy.sparse.csr_array] = []
 
     def __repr__(self) -> str:
         n = self.shape[0]
@@ -103,7 +94,7 @@ class FeatureOperator(KernelOperator):
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         threads = thread_count("KernelOperator @", None)
-        product = multiply(self.left, multiply_transposed(self.right, V, threads), threads)
+        product = self.left.multiply(self.right.multiply_transposed(V, threads), threads)
         return product if self.correction is None else product + self.correction[:, None] * V
 
     def _transpose(self) -> FeatureOperator:
@@ -119,15 +110,8 @@ class FeatureOperator(KernelOperator):
         return self._transposed
 
     def _sparse_rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
-        """Return rows of Φ₁Φ₂ᵀ; Φ₂ᵀ by rows is made when first needed, but for blocks."""
-        if not self._columns:
-            parts = parts_of(self.right)
-            self._columns = [part if isinstance(part, FeatureBlocks) else part.T.tocsr() for part in parts]
-        rows = rows_of(self.left, positions)
-        first, *others = (
-            part.against(rows) if isinstance(part, FeatureBlocks) else rows @ part for part in self._columns
-        )
-        return sum(others, first).tocsr()
+        """Return rows of Φ₁Φ₂ᵀ."""
+        return self.right.row_products(self.left.rows(positions))
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         block = np.empty((positions.size, self.shape[1]))
@@ -140,7 +124,7 @@ class FeatureOperator(KernelOperator):
         return block
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        result = entry_products(self.left, self.right, rows, columns)
+        result = self.left.dots(self.right, rows, columns)
         if self.correction is not None:
             same = rows == columns
             result[same] += self.correction[rows[same]]
@@ -244,9 +228,9 @@ class LazyOperator(FeatureOperator):
         shape = (positions.size, self.graph.n_nodes)
         fits_in_memory("rows", shape, "Ask for fewer rows at a time.")
         if self._reached is None:
-            return np.asarray(rows_of(self.left, positions).toarray())
+            return np.asarray(self.left.rows(positions).toarray())
         result = np.zeros(shape)
-        result[:, self._reached] = rows_of(self.left, positions).toarray()
+        result[:, self._reached] = self.left.rows(positions).toarray()
         return result
 
 
@@ -261,25 +245,3 @@ def debiasing(n_walks: int, group: int, norms: NDArray[np.float64]) -> NDArray[n
     sizes = np.diff(np.append(np.arange(0, n_walks, group), n_walks))  # the last group may have fewer
     share = np.sum((sizes / n_walks) ** 2)
     return np.asarray((share * whole - groups) / (1 - share))
-
-
-def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], list[scipy.sparse.csr_array]]:
-    """Drop the columns that no side reaches: (nodes kept, in order, sides); no cost in their number."""
-    from walkernel.walks._coalesce import number_nodes, slots_for
-
-    reached = np.empty(sum(side.nnz for side in sides), dtype=np.int64)
-    columns, count = [], 0
-    for side in sides:
-        columns.append(np.empty_like(side.indices))
-        slots = np.full(slots_for(reached.size), -1)
-        count = number_nodes(side.indices, columns[-1], reached, count, slots)
-    order = np.argsort(reached[:count])
-    rank = np.empty_like(order)
-    rank[order] = np.arange(count)
-    kept = [
-        scipy.sparse.csr_array(
-            (side.data, rank[own].astype(own.dtype), side.indptr), shape=(side.shape[0], max(1, count))
-        )
-        for side, own in zip(sides, columns, strict=True)
-    ]
-    return reached[:count][order], kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +13,7 @@ from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
+from walkernel.products import HostFeatures, identity_features
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler, WalkSpec
@@ -99,18 +99,16 @@ class NodeSmoother(NodeRegressor):
         values = np.column_stack([values, np.ones(known.size)])
         self.pair_, self.sampler_, self.n_features_in_ = pair.pair, spec.sampler, 1
         self._spec, self._mean = spec, values[:, :-1].mean(axis=0)
-        self._weights = np.asarray(right.T @ values)
+        self._weights = np.asarray(right.matrix.T @ values)
         self._known = (known, values)
         self._output = (targets.shape[1:], self.normalize)
         return self
 
-    def _right_side(self, spec: WalkSpec, known: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def _right_side(self, spec: WalkSpec, known: NDArray[np.int64]) -> HostFeatures:
         """Return Φ₂, (known, n_nodes), the features of the known nodes."""
         if self._pair.other is None:
-            shape = (known.size, spec.graph.n_nodes)
-            starts = np.arange(known.size + 1)
-            return scipy.sparse.csr_array((np.ones(known.size), known, starts), shape=shape)
-        return WALK_CACHE.features(spec.opposite(), self._pair, known)
+            return identity_features(known, spec.graph.n_nodes)
+        return HostFeatures(WALK_CACHE.features(spec.opposite(), self._pair, known))
 
     @door
     def predict(
@@ -170,7 +168,7 @@ class NodeSmoother(NodeRegressor):
         right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups)
         features = WALK_CACHE.features(spec, self._pair, asked)
         product = Product(
-            Side(features, Walked(spec.at(asked), self._pair, groups)),
+            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups)),
             Side(self._right_side(spec, known), right),
             groups,
         )
