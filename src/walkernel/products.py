@@ -52,7 +52,7 @@ class FeatureMatrix(ABC):
     nbytes: int
 
     @abstractmethod
-    def multiply(self, X: Dense, n_threads: int) -> Dense:
+    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
         """Return Φ X."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class FeatureMatrix(ABC):
     def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
         """Return what a function makes of the rows and of some arrays, one below the other."""
 
-    def multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+    def multiply_transposed(self, V: Dense, n_threads: int = 1) -> Dense:
         """Return Φᵀ V along the tree, some columns at a time."""
         return _some_columns_at_a_time(
             lambda part: self._multiply_transposed(part, n_threads), V, self.shape[1]
@@ -116,7 +116,7 @@ class HostFeatures(FeatureMatrix):
     def _transposed(self) -> scipy.sparse.csr_array:
         return self.matrix.T.tocsr()
 
-    def multiply(self, X: Dense, n_threads: int) -> Dense:
+    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
         """Return Φ X."""
         return multiply(self.matrix, X, n_threads)
 
@@ -162,11 +162,11 @@ class SumFeatures(FeatureMatrix):
         """Return heads and walks."""
         return self.head, self.walks
 
-    def multiply(self, X: Dense, n_threads: int) -> Dense:
+    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
         """Return Φ X."""
         return self.head.multiply(X, n_threads) + self.walks.multiply(X, n_threads)
 
-    def multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+    def multiply_transposed(self, V: Dense, n_threads: int = 1) -> Dense:
         """Return Φᵀ V."""
         return self.head.multiply_transposed(V, n_threads) + self.walks.multiply_transposed(V, n_threads)
 
@@ -248,7 +248,7 @@ class BlockedFeatures(FeatureMatrix):
         parts = [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
         return np.argsort(np.concatenate([at for _, at in found])), parts
 
-    def multiply(self, X: Dense, n_threads: int) -> Dense:
+    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
         """Return Φ X."""
         return self.map_rows(times, X)
 
