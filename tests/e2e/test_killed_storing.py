@@ -172,7 +172,7 @@ def test_a_second_process_is_refused(graph, memory, tmp_path):
     assert first.returncode == 0
     assert second.returncode == 1
     assert output == ""
-    message = rf"{re.escape(str(folder))} is being written by process {first.pid} on .*\. Wait for its end"
+    message = rf"{re.escape(str(folder))} is being written by process {first.pid} on .*\. Wait until it ends"
     assert re.search(f"BlockingIOError: {message}", errors)
     assert equal(wk.open_features(folder).to_csr(), memory)
 
