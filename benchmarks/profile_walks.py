@@ -48,7 +48,6 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)
     indices, data = np.empty(room, dtype=np.int32), np.empty(room)
     counts, norms = np.empty(BLOCK, dtype=np.int64), np.empty((BLOCK, 2))
-    lookup = _coalesce.make_lookup(room)
     spent: dict[str, float] = dict.fromkeys(
         ("lengths", "line up", "words", "words+steps", "block", "coalesce", "norms"), 0.0
     )
@@ -110,8 +109,9 @@ def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
         steps += total - lengths.size
         for name, with_norms in (("coalesce", False), ("norms", True)):
             heads = (no_heads.indptr, no_heads.nodes, no_heads.loads)
-            rest = (*heads, int(with_norms), counts, norms, indices, data, lookup)
-            timed(name, _coalesce.coalesce, N_WALKS, lengths, nodes, values, *rest)
+            rest = (*heads, int(with_norms), counts, norms, indices, data)
+            lookup = _coalesce.make_lookup(int(lengths.reshape(-1, N_WALKS).sum(axis=1).max()) + N_WALKS)
+            timed(name, _coalesce.coalesce, N_WALKS, lengths, nodes, values, *rest, lookup)
     spent["lengths"] /= 3
     spent["line up"] /= 2
     each = {name: 1e9 * seconds / steps for name, seconds in spent.items()}

@@ -97,14 +97,19 @@ def expand(
     edges: NDArray[np.int64],  # (starts,), filled: edges followed
     slots: NDArray[np.uint64],  # a power of two of zeros: the hash table, overwritten
     room: Room,  # filled, start node by start node and length by length
+    done: int,
+    n: int,
 ) -> Any:
-    """Fill the heads of start nodes; return their number of entries, or NO_ROOM or CROWDED."""
-    n = np.int64(0)
-    for i in range(starts.size):
-        edges[i], n = expand_one(starts[i], i, hops, slots, n, counts[i], room)
-        if n < 0:
-            break
-    return n
+    """Fill the heads of start nodes after the first ``done`` ones, which have n entries.
+
+    Return how many are done then, their number of entries, and why there are no more: NO_ROOM or CROWDED.
+    """
+    for i in range(done, starts.size):
+        edges[i], end = expand_one(starts[i], i, hops, slots, n, counts[i], room)
+        if end < 0:
+            return i, n, end
+        n = end
+    return starts.size, n, np.int64(0)
 
 
 @compiled

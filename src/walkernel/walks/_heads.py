@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._state import Front, read_only
 from walkernel.walks._tables import Hops
+
+if TYPE_CHECKING:
+    from walkernel.walks._follow import Room
 
 FIRST_ROOM = 64.0
 """Entries of a head that are reserved at first."""
@@ -25,7 +28,6 @@ class HeadRoom(threading.local):
 
     def __init__(self) -> None:
         self.entries = FIRST_ROOM  # of a head, on average so far
-        self.slots = FIRST_SLOTS
         self._arrays: dict[str, NDArray[Any]] = {}
 
     def take(self, name: str, size: int, dtype: Any) -> NDArray[Any]:
@@ -85,21 +87,20 @@ def follow_heads(
         none = no_heads(starts.size, dtype)
         nowhere = np.empty(0, dtype=np.uint64), none.loads, none.lengths
         return none, Front(0, none.indptr, none.nodes, *nowhere)
-    from walkernel.walks._follow import CROWDED, NO_ROOM, Room, cut_fronts, expand
+    from walkernel.walks._follow import CROWDED, NO_ROOM, cut_fronts, expand
 
     counts = reserved.take("counts", starts.size * depth, np.int64).reshape(starts.size, depth)
     edges = reserved.take("edges", starts.size, np.int64)
-    n, size = NO_ROOM, int(reserved.entries * starts.size)
-    while n < 0:
-        room = Room(
-            reserved.take("nodes", size, dtype), reserved.take("lengths", size, np.int32),
-            reserved.take("loads", size, np.float64), reserved.take("chances", size, np.float64),
-        )  # fmt: skip
-        n = expand(read_only(starts), hops, counts, edges, np.zeros(reserved.slots, dtype=np.uint64), room)
-        if n == CROWDED:
-            reserved.slots *= 2
-        elif n == NO_ROOM:
-            size *= 2
+    done, n, size = 0, 0, int(reserved.entries * starts.size)
+    room, n_slots = _room(reserved, size, dtype), FIRST_SLOTS
+    while done < starts.size:
+        slots = np.zeros(n_slots, dtype=np.uint64)
+        done, n, reason = expand(read_only(starts), hops, counts, edges, slots, room, done, n)
+        if reason == CROWDED:
+            n_slots *= 2
+        elif reason == NO_ROOM:
+            done, n, size = 0, 0, 2 * size
+            room = _room(reserved, size, dtype)
     reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
     places = int(counts[:, -1].sum())
     front = Front(
@@ -110,6 +111,16 @@ def follow_heads(
     cut_fronts(counts, hops.enter, room, *front[1:])
     indptr = offsets(counts.sum(axis=1))
     return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
+
+
+def _room(reserved: HeadRoom, size: int, dtype: Any) -> Room:
+    """Return room for so many entries of heads."""
+    from walkernel.walks._follow import Room
+
+    return Room(
+        reserved.take("nodes", size, dtype), reserved.take("lengths", size, np.int32),
+        reserved.take("loads", size, np.float64), reserved.take("chances", size, np.float64),
+    )  # fmt: skip
 
 
 def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -132,7 +132,7 @@ def sample_rows(
             counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            sizes = lengths.reshape(-1, in_row).sum(axis=1) + in_row + np.diff(added[0])
+            sizes = lengths.reshape(-1, in_row).sum(axis=1) + in_row + (added[0][1:] - added[0][:-1])
             lookup = make_lookup(int(sizes.max()))
             n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
