@@ -181,7 +181,8 @@ def measure(n: int, n_starts: int, repeats: int) -> Run:
     steps = wk.sample_walks(graph, N_WALKS, nodes=starts, **options).n_steps
     v, total, other = np.ones((n_starts, 1)), np.zeros((n, 1)), np.ones((n, 1))
     gathered, _ = seconds(
-        lambda: add_transposed(0, n_starts, phi.indptr, phi.indices, phi.data, v, total), repeats + 1
+        lambda: add_transposed(0, n_starts, phi.indptr, phi.indices, phi.data, 1, v.ravel(), total.ravel()),
+        repeats + 1,
     )
     spread, _ = seconds(lambda: phi @ total, repeats)
     added, _ = seconds(lambda: np.add(total, other, out=total), repeats + 1)

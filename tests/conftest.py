@@ -6,6 +6,7 @@ Short tests see no data from elsewhere, and none of them sees the user's own cac
 import os
 import tempfile
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("short", deadline=None, max_examples=25, derandomize=True, database=None)
@@ -16,3 +17,13 @@ if DEPTH == "short":
     os.environ.pop("WALKERNEL_DATA", None)
 os.environ["WALKERNEL_QUIET"] = "1"  # what is compiled depends on which test comes first
 os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-tests-without-a-cache")
+
+
+@pytest.fixture(params=["few walks", "many walks"])
+def few_or_many_walks(request, monkeypatch):
+    """Errors of products are made of the features of few walks, and of many by walking again."""
+    from walkernel.operators import _products
+
+    if request.param == "many walks":
+        monkeypatch.setattr(_products, "FEW_WALKS", 0)
+        monkeypatch.setattr(_products, "FEW_TERMS", 0)

@@ -446,7 +446,7 @@ def add_rows(total: Dense | None, features: scipy.sparse.csr_array, V: Dense, fi
 
     result = np.zeros((features.shape[1], V.shape[1])) if total is None else total.copy()
     matrix = (features.indptr, features.indices, features.data)
-    add_transposed(first, last, *matrix, np.ascontiguousarray(V), result)
+    add_transposed(first, last, *matrix, V.shape[1], V.reshape(-1), result.reshape(-1))
     return result
 
 

@@ -172,6 +172,7 @@ def test_groups_of_a_stitched_operator_are_walked_again(tmp_path, monkeypatch):
             K.diagonal()
 
 
+@pytest.mark.usefixtures("few_or_many_walks")
 def test_error_bars_of_some_columns_at_a_time(tmp_path, monkeypatch):
     graph, V = graphs.weighted(), np.random.default_rng(0).normal(size=(30, 5))
     memory = wk.estimate_kernel(graph, wk.Diffusion(), 32).estimate_product(V)

@@ -87,7 +87,7 @@ def test_the_error_falls_with_the_root_of_the_walks(name):
     def error(n_walks, **options):
         solutions = [
             wk.solve_ode(graph, y, 1.0, n_walks=n_walks, seed=s, sampler=wk.IndependentWalks(0.1), **options)
-            for s in range(30)
+            for s in range(16)
         ]
         return np.mean([np.linalg.norm(solution.x - exact) for solution in solutions])
 

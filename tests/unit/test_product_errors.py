@@ -5,11 +5,13 @@ import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.operators import _products
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._neighbors import belonging
 from walkernel.operators._products import FEW_GROUPS
 from walkernel.weights import Lazy
 
+pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 KERNEL = wk.Diffusion(1.5)
 CASES = [
     *(("weighted", ensembles) for ensembles in ("independent", "shared", "debiased", "lazy")),
@@ -110,8 +112,6 @@ def test_same_bits_on_any_number_of_threads(monkeypatch, coupled):
 
 
 def test_columns_may_come_in_parts(monkeypatch):
-    from walkernel.operators import _products
-
     K, V = estimate(graphs.karate(), "debiased"), np.random.default_rng(0).standard_normal((34, 5))
     together = K.estimate_product(V).stderr
     monkeypatch.setattr(_products, "SUMS_AT_ONCE", 2 * 16 * 34)

@@ -5,6 +5,7 @@ import pytest
 
 import walkernel as wk
 
+pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 CLUB = wk.load_dataset("karate").graph
 RNG = np.random.default_rng(0)
 V = RNG.standard_normal(34)

@@ -133,3 +133,17 @@ def test_coefficients_near_a_pole():
     reference = wk.RegularizedLaplacian(1.5, math.sqrt(5)).scaled(1.0)
     scale = 1.2**-1.5 / reference.coefficients(1)[0]
     assert np.allclose(kernel.coefficients(120), scale * reference.coefficients(120), rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 0.5, 0.01, 1.01])
+@pytest.mark.parametrize("exponent", [0.5, 0.25, 0.125])
+def test_roots_of_the_inverse_cosine_are_those_of_the_recursion(scale, exponent):
+    for length in (1, 2, 64, 65, 300):
+        kernel = wk.InverseCosine(scale)
+        expected = sequences.power(kernel.coefficients(length), exponent, length)
+        assert np.abs(kernel.power(exponent, length) - expected).max() < 1e-13 * np.abs(expected).max()
+
+
+def test_roots_that_overflow_are_refused():
+    with pytest.raises(ValueError, match="The terms of this series overflow"):
+        wk.InverseCosine(1e5).modulation(200)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
-from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, exponentiated, geometric_product
+from walkernel.kernels._base import ClosedForm, exponentiated, geometric_product
 
 
 def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
@@ -247,7 +247,9 @@ class InverseCosine(ClosedForm):
     """The inverse cosine kernel cos(π/4 · (I − scale·M)); cos(πL/4) at scale 1.
 
     At scale 1 its generating function has a zero on the unit circle, so that f_l decays only like
-    l^-1.5 and the symmetric pair has infinite variance; the lazy pair is finite.
+    l^-1.5 and the symmetric pair has infinite variance; the lazy pair is finite. With u = scale·z it is
+    sin(π/4 · (1 + u)) = (1 + u) h(u), where h(u) = π/4 · sinc((1 + u)/4) has no zero in |u| < 3: roots are
+    the product of a binomial series and the short series of a root of h.
 
     Examples
     --------
@@ -265,20 +267,24 @@ class InverseCosine(ClosedForm):
             refuse("InverseCosine", "scale", "a number other than 0", self.scale)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return √½ (π·scale/4)ᵏ/k! with signs + + − −, or the recursion's powers of that series."""
-        terms = geometric_product(math.sqrt(0.5), np.pi * self.scale / 4 / np.arange(1, length))
-        series = terms * np.where(np.arange(length) // 2 % 2 == 0, 1.0, -1.0)
-        return series if exponent == 1.0 else sequences.power(series, exponent, length)
+        """Return √½ (π·scale/4)ᵏ/k! with signs + + − −, or the series of (1 + u)^g h(u)^g."""
+        k = np.arange(1, length)
+        if exponent == 1.0:
+            terms = geometric_product(math.sqrt(0.5), np.pi * self.scale / 4 / k)
+            return terms * np.where(np.arange(length) // 2 % 2 == 0, 1.0, -1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            root = geometric_product(1.0, self.scale * (exponent - k + 1) / k)
+            rest = sequences.power_on_circle(
+                lambda u: np.pi / 4 * np.sinc((1 + u) / 4), exponent, min(length, 64), 3.0
+            )
+            rest *= self.scale ** np.arange(rest.size)
+            return sequences.check_finite(np.convolve(root, rest)[:length])
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
         """Return the series of cos(π/4 · (1 − scale·β·z)) or of its power."""
         if beta == 0:
             return super().scaled_power(exponent, length, beta)
         return InverseCosine(self.scale * beta, matrix=self.matrix).power(exponent, length)
-
-    def max_length(self, exponent: float) -> int:
-        """Return how many coefficients can be had: roots are found by a recursion with many digits."""
-        return super().max_length(exponent) if exponent == 1.0 else LONGEST_NUMERICAL
 
     def power_radius(self, exponent: float) -> float:
         """Return infinity for the cosine itself, 1/|scale| for its roots."""

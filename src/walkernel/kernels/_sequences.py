@@ -388,14 +388,19 @@ def _with_enough_digits(compute: Callable[[], Sequence[Decimal]]) -> NDArray[np.
     while True:
         with localcontext() as context:
             context.prec, context.Emin, context.Emax = digits, -999999, 999999
-            result = np.array([float(x) for x in compute()])
-        if not np.isfinite(result).all():
-            raise ValueError(
-                "The terms of this series overflow: its first coefficient is too small beside the others."
-            )
+            result = check_finite(np.array([float(x) for x in compute()]))
         if previous is not None and np.abs(result - previous).max() <= AGREEMENT * np.abs(result).max():
             return result
         digits, previous = 2 * digits, result
+
+
+def check_finite(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the terms of a series, and refuse any that overflow."""
+    if not np.isfinite(terms).all():
+        raise ValueError(
+            "The terms of this series overflow: its first coefficient is too small beside the others."
+        )
+    return terms
 
 
 def _decimals(values: NDArray[np.float64]) -> list[Decimal]:

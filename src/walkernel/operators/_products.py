@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
+FEW_WALKS = 2**16
+"""Walks whose features are kept for each group; of more, the walks are walked again for each sum."""
+FEW_TERMS = 2**18
+"""Multiplications that SciPy makes in double precision; more are compiled and in single precision."""
 FEW_GROUPS = 4
 """Groups g whose walks are walked once more for T."""
 ROUNDING = 2.0**-48
@@ -67,8 +71,14 @@ class Walked(NamedTuple):
     weights: Pair
     n_groups: int
 
-    def again(self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int) -> Projection:
-        """Return the first groups of the walks, ready to be walked again."""
+    def again(
+        self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int
+    ) -> Projection | GroupFeatures:
+        """Return the first groups of the walks, ready to be walked again, or as features if they are few."""
+        if self.spec.ids.size * self.spec.n_walks <= FEW_WALKS:
+            kept = self.features() if reached is None else self.features()[:, reached]
+            first = np.arange(kept.shape[0]) % self.n_groups < n_groups
+            return GroupFeatures(kept[first] if n_groups < self.n_groups else kept, n_groups)
         from walkernel.walks._projections import Projection
 
         columns = None
@@ -90,6 +100,36 @@ class Walked(NamedTuple):
     def _factors(self) -> NDArray[np.float64]:
         """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
         return self._f() / self.spec.law.survival * (self.n_groups / self.spec.n_walks)
+
+
+class GroupFeatures(NamedTuple):
+    """Sums over the walks of each group, as of a ``Projection``, from features of all groups."""
+
+    features: scipy.sparse.csr_array  # (starts · n_groups, columns)
+    n_groups: int
+
+    def project(
+        self,
+        u: NDArray[np.float64],  # (c, columns), or empty
+        v: NDArray[np.float64],  # (starts, c), or empty
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns)."""
+        G, rows = self.n_groups, self.features.shape[0]
+        gathered = scattered = np.empty((0, 0, 0))
+        if u.size:
+            gathered = np.moveaxis((self.features @ u.T).reshape(rows // G, G, -1), 1, 2).copy()
+        if v.size:
+            place = np.tile(np.arange(G), rows // G), np.arange(rows)
+            sums = [scipy.sparse.csr_array((np.repeat(own, G), place), shape=(G, rows)) for own in v.T]
+            scattered = np.stack([(own @ self.features).toarray() for own in sums])
+        return gathered, scattered
+
+    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
+        products = self.features @ (sizes[:, None] * others)
+        products = products.reshape(-1, self.n_groups, others.shape[1])
+        products -= products.mean(axis=1, keepdims=True)
+        return root_sum_of_squares(products.reshape(len(products), -1))
 
 
 class Side(NamedTuple):
@@ -119,12 +159,14 @@ class Product(NamedTuple):
         excess = np.zeros((rows, V.shape[1]))
         few = self._few_groups() if second_order else None
         size = max(1, SUMS_AT_ONCE // (self.n_groups * n_columns))
+        are_few = self.left.features.nnz * self.n_groups <= FEW_TERMS
+        multiply = _multiply_few if are_few else _multiply_groups
         for first in range(0, V.shape[1], size):
             part = slice(first, first + size)
             result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
             for c in range(len(moved)):
                 groups = Groups.of(moved[c])
-                result[:, first + c] += self.left.features.map_rows(_carried, *groups)
+                result[:, first + c] += self.left.features.map_rows(multiply, *groups)
                 if few is not None:
                     excess[:, first + c] = self._second_order(few, groups)
         return result, excess
@@ -146,14 +188,14 @@ class Product(NamedTuple):
             moved = _from_mean(moved, axis=1)
         return gathered, moved
 
-    def _few_groups(self) -> Projection | None:
+    def _few_groups(self) -> Projection | GroupFeatures | None:
         """Return the first groups of the left-hand side, if both sides are random and have enough of them."""
         few = min(FEW_GROUPS, self.n_groups // 2)
         if self.left.walked is None or self.right.walked is None or few < 2:
             return None
         return self.left.walked.again(self.reached, self.left.features.shape[1], few)
 
-    def _second_order(self, walks: Projection, groups: Groups) -> NDArray[np.float64]:
+    def _second_order(self, walks: Projection | GroupFeatures, groups: Groups) -> NDArray[np.float64]:
         """Return √T from the products of dL_g and du_h, h in none of the groups g."""
         G, few = self.n_groups, walks.n_groups
         norms = walks.product_norms(groups.sizes, np.ascontiguousarray(groups.values[:, few:]))
@@ -168,7 +210,14 @@ def _from_mean(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     return values
 
 
-def _carried(
+def _multiply_few(
+    features: scipy.sparse.csr_array, sizes: NDArray[np.float64], values: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return L̄ du_g, (n, n_groups), in double precision."""
+    return np.asarray(features @ (sizes[:, None] * values))
+
+
+def _multiply_groups(
     features: scipy.sparse.csr_array, sizes: NDArray[np.float64], values: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """Return L̄ du_g, (n, n_groups)."""

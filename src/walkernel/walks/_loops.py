@@ -117,15 +117,13 @@ def draw_lengths(
         for k in range(n_walks):
             set_counters(i * n_walks + k, key.first_walks[begin + i] + k, starts[i], walkers, key)
     count = starts.size * n_walks
-    fill_words(0, count, coupling.length, walkers, key)
+    differ = coupling.first != coupling.length
+    for shared in range(1 + differ):
+        fill_words(0, count, coupling.first if shared == 0 else coupling.length, walkers, key)
+        for j in range(count if differ else 0):
+            walkers.words[j], walkers.odd[j] = walkers.odd[j], walkers.words[j]
     if coupling.length > 0:
         spread_lengths(count, coupling.length, walkers)
-    if coupling.first != coupling.length:
-        for j in range(count):
-            walkers.words[j] = walkers.even[j]
-        fill_words(0, count, coupling.first, walkers, key)
-        for j in range(count):
-            walkers.even[j] = walkers.words[j]
     if coupling.first > 0:
         spread_first_steps(count, coupling.first, walkers)
     total = np.int64(0)
@@ -332,6 +330,7 @@ def walk_block(
     begin: int,
     walkers: Walkers,
     order: Order,  # overwritten
+    reserved: NDArray[np.int32] | None,  # overwritten
     total: int,  # deposits if no walk gets stuck
     nodes: Any,
     values: NDArray[np.float64],
@@ -340,9 +339,9 @@ def walk_block(
 
     Slot 1 of the draws is that of the first step, or of the place on the front where there is one.
     """
-    count = starts.size * n_walks
-    for j in range(count):
-        order.reserved[j] = walkers.lengths[j]
+    if reserved is not None:
+        for j in range(starts.size * n_walks):
+            reserved[j] = walkers.lengths[j]
     longest = line_up(
         starts, n_walks, key, table.first, front, begin, walkers, order, nodes, values, factors[0]
     )
@@ -354,15 +353,17 @@ def walk_block(
             if coupling.later > 0:
                 spread_later_steps(n, coupling.later, walkers)
         words = walkers.words if slot == 1 else walkers.odd if slot % 2 else walkers.even
-        if not table.is_plain:
+        if reserved is not None:
             step_and_deposit(n, step, factor, slot == 1, walkers, words, table, nodes, values)
-            continue
-        if table.alias.size:
-            step_alias(n, walkers, words, table.packed, table.alias)
         else:
-            step_uniform(n, walkers, words, table.packed, table.indices)
-        deposit(n, step, factor, walkers, table, nodes, values)
-    return total if table.is_plain else close_gaps(count, walkers, order.reserved, nodes, values)
+            if table.alias.size:
+                step_alias(n, walkers, words, table.packed, table.alias)
+            else:
+                step_uniform(n, walkers, words, table.packed, table.indices)
+            deposit(n, step, factor, walkers, table, nodes, values)
+    if reserved is not None:
+        total = close_gaps(starts.size * n_walks, walkers, reserved, nodes, values)
+    return total
 
 
 @compiled
@@ -379,6 +380,7 @@ def walk_task(
     front: Front,
     walkers: Walkers,  # room for those of a block
     order: Order,
+    reserved: NDArray[np.int32] | None,  # room for lengths of a block as drawn; None if the table is plain
     lengths: NDArray[np.int32],  # (starts · walks,), filled
     nodes: Any,  # (room,), filled
     values: NDArray[np.float64],  # (room,), filled
@@ -403,6 +405,7 @@ def walk_task(
             begin,
             walkers,
             order,
+            reserved,
             more,
             nodes[n:],
             values[n:],

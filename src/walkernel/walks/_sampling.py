@@ -215,7 +215,8 @@ def walk(
     block = max(1, BLOCK_WALKS // n_walks)
     walkers, order = _state.make_walkers(block * n_walks, law.thresholds.size + 2)
     task = (_state.read_only(starts), block, n_walks, key, coupling, spec.table)
-    rest = (law.thresholds, law.guide, factors, front, walkers, order, lengths)
+    reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
+    rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
     size = law.expected_deposits(lengths.size)
     while True:
         arrays = pool.take(size)

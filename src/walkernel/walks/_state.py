@@ -57,7 +57,6 @@ class Order(NamedTuple):
 
     active: NDArray[np.int64]  # (longest length + 2,): walks of at least t steps
     rank: NDArray[np.int64]  # (longest length + 2,): where the next walk of t steps goes
-    reserved: NDArray[np.int32]  # (walkers,): their lengths as drawn, before any walk gets stuck
 
 
 def make_walkers(count: int, n_lengths: int) -> tuple[Walkers, Order]:
@@ -65,7 +64,7 @@ def make_walkers(count: int, n_lengths: int) -> tuple[Walkers, Order]:
     types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
     walkers = Walkers._make([np.empty(count, dtype=t) for t in types])
     active, rank = np.empty((2, n_lengths), dtype=np.int64)
-    return walkers, Order(active, rank, np.empty(count, dtype=np.int32))
+    return walkers, Order(active, rank)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -20,13 +20,16 @@ def add_transposed(
     indptr: Any,  # (rows + 1,)
     indices: Any,  # (entries,)
     data: NDArray[np.float64],  # (entries,)
-    V: NDArray[np.float64],  # (rows, c)
-    total: NDArray[np.float64],  # (columns, c), added to
+    n_columns: int,  # c
+    values: NDArray[np.float64],  # (rows · c,)
+    sums: NDArray[np.float64],  # (columns · c,), added to
 ) -> None:
-    """Add Σ_i Φ_iᵀ V_i over the rows i = first … last − 1, in this order."""
-    width = np.uint64(V.shape[1])
-    values, sums = V.reshape(-1), total.reshape(-1)  # flat, and with unsigned indices: no checks of signs
-    if V.shape[1] == 1:
+    """Add Σ_i Φ_iᵀ V_i over the rows i = first … last − 1, in this order, for V of c columns.
+
+    Arrays are flat, and their indices unsigned: they need no checks of signs.
+    """
+    width = np.uint64(n_columns)
+    if n_columns == 1:
         for row in range(first, last):
             value = values[row]
             for e in range(indptr[row], indptr[row + 1]):
