@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import walkernel as wk
+from depth import mostly_deep
 from walkernel.tasks import WALK_CACHE, _solvers
 
 N = 24
@@ -364,7 +365,7 @@ def test_features_in_every_shape(reduction, sparse_output):
         assert same(table.to_numpy(), features)
 
 
-@every_model
+@pytest.mark.parametrize("name", mostly_deep(MODELS, ["NodeFeatures", "NodeSmoother"]))
 def test_a_grid_over_kernels_is_the_same_in_threads_and_processes(name):
     grid = {"kernel": [HEAT, wk.RegularizedLaplacian()], "n_walks": [4, 16]}
     grid |= {"n_components": [None, 4]} if name == "NodeFeatures" else {}
