@@ -196,6 +196,7 @@ class Walks(WalkSpec):
         spec, result = update_walks(self, new_graph, n_threads, progress)
         for name in ("terms", "_longest", "_shared"):
             self.__dict__.pop(name, None)
+        self.forget_tables()
         new = {"graph": new_graph, "ids": spec.ids, "n_rewalked": result.n_walks}
         self.__dict__.update(new, deposits=result.write())
         return self

@@ -17,7 +17,7 @@ SMALLEST_TABLE = 2048
 
 
 class Lookup(NamedTuple):
-    """The hash table of a row's nodes, and room for sums over them."""
+    """The hash table of a row's nodes, and room for sums over them; its slots are zero before each call."""
 
     slots: NDArray[np.uint64]  # a power of two, of at least four times the deposits of the largest row
     places: NDArray[np.int32]  # a quarter of that

@@ -385,15 +385,18 @@ def walk_task(
     nodes: Any,  # (room,), filled
     values: NDArray[np.float64],  # (room,), filled
 ) -> Any:
-    """Walk from start nodes until they, or the room for deposits, are used up: (nodes done, deposits)."""
-    n = 0
+    """Walk from start nodes until they, or the room for deposits, are used up.
+
+    Return the number of nodes done, that of deposits, and that of the node that has most of them.
+    """
+    n = most = 0
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
         more = draw_lengths(
             block, n_walks, key, coupling, thresholds, guide, table.packed, front, begin, walkers
         )
         if n + more > nodes.size:
-            return begin, n
+            return begin, n, most
         n += walk_block(
             block,
             n_walks,
@@ -410,7 +413,10 @@ def walk_task(
             nodes[n:],
             values[n:],
         )
-        count = block.size * n_walks
-        for j in range(count):
-            lengths[begin * n_walks + j] = walkers.lengths[j]
-    return starts.size, n
+        for i in range(block.size):
+            own = n_walks
+            for j in range(i * n_walks, (i + 1) * n_walks):
+                own += walkers.lengths[j]
+                lengths[begin * n_walks + j] = walkers.lengths[j]
+            most = max(most, own)
+    return starts.size, n, most

@@ -220,7 +220,7 @@ class Projection:
         pool = Pool([self.spec.table.indices.dtype, np.float64])
         for part in parts:
             own = self.spec.at(self.spec.ids[part])
-            lengths, n, (nodes, values) = walk(own, self.factors, own.heads()[1], pool)
+            lengths, n, _, (nodes, values) = walk(own, self.factors, own.heads()[1], pool)
             if self.columns is not None:
                 number_columns(n, nodes, values, self.columns)
             in_group = self.spec.n_walks // self.n_groups

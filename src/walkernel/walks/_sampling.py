@@ -10,8 +10,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from walkernel._random import key_words
 from walkernel.walks import _state
 from walkernel.walks._heads import Head, join_heads, no_heads, offsets
 from walkernel.walks._spec import WalkSpec
+
+if TYPE_CHECKING:
+    from walkernel.walks._coalesce import Lookup
 
 BLOCK_WALKS = 2**11
 """Walkers that advance together; their state and deposits stay in the second cache level."""
@@ -76,7 +80,7 @@ def sample_deposits(
     def work(part: slice, pool: Pool) -> list[Piece]:
         own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
         head, front = own.heads()
-        lengths, n, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
+        lengths, n, _, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
         count_hops(spec.sampler.head, lengths, hops)
         counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
         return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
@@ -104,7 +108,7 @@ def sample_rows(
     be kept apart, they are the last result, and the others are the walks' share. With more than one group,
     the walks of each start node are in equal groups, each of which has a row of its own.
     """
-    from walkernel.walks._coalesce import coalesce, coalesce_heads, make_lookup
+    from walkernel.walks._coalesce import coalesce, coalesce_heads
 
     factors, in_row = 1.0 / spec.law.survival, spec.n_walks // n_groups
     used = min(f.size, factors.size)
@@ -125,21 +129,22 @@ def sample_rows(
         edges, head = int(head.edges.sum()), head.repeated(n_groups) if n_groups > 1 else head
         known = (head.indptr, head.nodes, head.loads * in_row * factors[head.lengths])
         added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if separate_heads else known
+        most_of_heads = int((head.indptr[1:] - head.indptr[:-1]).max()) if head.nodes.size else 0
         pieces: list[Piece] = []
         for stream in streams:
-            lengths, n, room = walk(own.on_stream(stream), factors, front, deposits)
+            lengths, n, most, room = walk(own.on_stream(stream), factors, front, deposits)
             steps = n - lengths.size + (0 if pieces else edges)
             counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            sizes = lengths.reshape(-1, in_row).sum(axis=1) + in_row + (added[0][1:] - added[0][:-1])
-            lookup = make_lookup(int(sizes.max()))
-            n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
+            with deposits.lookup(most + most_of_heads) as lookup:
+                n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
         if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
-            n = coalesce_heads(*known, counts, *rows, make_lookup(int(np.diff(head.indptr).max())))
+            with deposits.lookup(most_of_heads) as lookup:
+                n = coalesce_heads(*known, counts, *rows, lookup)
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
@@ -170,11 +175,13 @@ class Piece(NamedTuple):
 
 
 class Pool:
-    """Arrays that tasks write to, used again so that fresh memory is not paid for with every task."""
+    """Arrays that the tasks of one job write to, used again: fresh memory would cost every task time."""
 
     def __init__(self, types: list[Any]) -> None:
         self.types = types
         self._spare: SimpleQueue[list[NDArray[Any]]] = SimpleQueue()
+        self._walkers: SimpleQueue[tuple[_state.Walkers, _state.Order]] = SimpleQueue()
+        self._lookups: SimpleQueue[Lookup] = SimpleQueue()
 
     def take(self, size: int) -> list[NDArray[Any]]:
         """Return arrays of at least this size."""
@@ -188,13 +195,43 @@ class Pool:
         """Let other tasks have the arrays."""
         self._spare.put(arrays)
 
+    @contextmanager
+    def walkers(self, count: int, n_lengths: int) -> Iterator[tuple[_state.Walkers, _state.Order]]:
+        """Lend room for a block of walkers; all tasks of a job have blocks of one size."""
+        try:
+            room = self._walkers.get_nowait()
+        except Empty:
+            room = _state.make_walkers(count, n_lengths)
+        yield room
+        self._walkers.put(room)
+
+    @contextmanager
+    def lookup(self, size: int) -> Iterator[Lookup]:
+        """Lend an empty hash table for rows of at most ``size`` deposits."""
+        from walkernel.walks._coalesce import make_lookup, slots_for
+
+        try:
+            table = self._lookups.get_nowait()
+        except Empty:
+            table = make_lookup(size)
+        if table.slots.size < slots_for(size):
+            table = make_lookup(size)
+        yield table
+        table.slots.fill(0)
+        self._lookups.put(table)
+
 
 class Walked(NamedTuple):
-    """One task: the steps of each walk, the number of deposits, and arrays of nodes, loads and others."""
+    """What one task leaves."""
 
     lengths: NDArray[np.int32]
+    """Steps of each walk."""
     n: int
+    """Number of deposits."""
+    most: int
+    """Number of deposits of the start node that has most of them."""
     arrays: list[NDArray[Any]]
+    """Nodes, loads and others of the deposits."""
 
 
 def walk(
@@ -213,17 +250,17 @@ def walk(
     coupling = _state.Coupling(*spec.sampler.coupling)
     lengths = np.empty(starts.size * n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // n_walks)
-    walkers, order = _state.make_walkers(block * n_walks, law.thresholds.size + 2)
     task = (_state.read_only(starts), block, n_walks, key, coupling, spec.table)
     reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
-    rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
     size = law.expected_deposits(lengths.size)
-    while True:
-        arrays = pool.take(size)
-        done, n = _loops.walk_task(*task, *rest, *arrays[:2])
-        if done == starts.size:
-            return Walked(lengths, n, arrays)
-        size = 2 * arrays[0].size
+    with pool.walkers(block * n_walks, law.thresholds.size + 2) as (walkers, order):
+        rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
+        while True:
+            arrays = pool.take(size)
+            done, n, most = _loops.walk_task(*task, *rest, *arrays[:2])
+            if done == starts.size:
+                return Walked(lengths, n, most, arrays)
+            size = 2 * arrays[0].size
 
 
 class Joiner:
@@ -297,6 +334,7 @@ def _gather(
     n_results: int = 1,
 ) -> list[Joiner]:
     """Run the tasks and join their pieces, of which each has as many as there are results."""
+    _ = spec.table, spec.hops  # which all tasks share
     n = spec.ids.size
     walks = min(TASK_WALKS, max(BLOCK_WALKS, n * spec.n_walks // (4 * n_threads)))
     size = max(1, walks // spec.n_walks)

@@ -123,11 +123,18 @@ class WalkSpec:
         return self._with(n_walks=n_walks)
 
     def _with(self, **changes: Any) -> Self:
-        """Return a copy that shares the length law and the room for heads."""
+        """Return a copy that shares the length law, the room for heads, and tables if they are its own."""
         _ = self.law, self._room
         other = copy(self)
         vars(other).update(changes)
+        if other.transpose != self.transpose:
+            other.forget_tables()
         return other
+
+    def forget_tables(self) -> None:
+        """Look tables up again when they are needed next."""
+        vars(self).pop("table", None)
+        vars(self).pop("hops", None)
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
@@ -137,12 +144,12 @@ class WalkSpec:
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @property
+    @cached_property
     def table(self) -> WalkTable:
         """What the walker gathers from."""
         return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
 
-    @property
+    @cached_property
     def hops(self) -> Hops | None:
         """What exact heads follow; None without a head."""
         if not self.sampler.head:
