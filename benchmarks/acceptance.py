@@ -116,7 +116,7 @@ def seconds_per_step(kernels: dict[str, wk.Kernel], repeats: int) -> list[Timing
         steps: dict[str, int] = {}
 
         def run(kind: str, options: dict[str, object], kernel: wk.Kernel, steps: dict[str, int]) -> None:
-            K = wk.estimate_kernel(graph, kernel, budget=budget, n_threads=1, **options)
+            K = wk.estimate_kernel(graph, kernel, budget=budget, engine=wk.engines.CPU(1), **options)
             steps[kind] = K.n_steps
 
         times = best_of(

@@ -30,7 +30,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import walkernel as wk
-from walkernel.sampling import checked_spec
+from walkernel.engines import checked_spec
 from walkernel.walks import WalkSpec, _sampling
 
 P_HALT = 0.1
@@ -123,7 +123,7 @@ def speed_rows(n_nodes: int, n_walks: int, n_threads: int, repeats: int) -> list
         options = {"n_threads": n_threads, "nodes": nodes}
         runs[f"{kind} walks"] = lambda s=s: walks_only(s, n_threads)
         runs[f"{kind} features"] = lambda s=s, o=options: wk.sample_features(s.graph, KERNEL, n_walks, **o)
-    runs["record"] = lambda: wk.sample_walks(plain, n_walks, nodes=nodes, n_threads=n_threads)
+    runs["record"] = lambda: wk.sample_walks(plain, n_walks, nodes=nodes, engine=wk.engines.CPU(n_threads))
     times = best_of(runs, repeats)
     bare = (-(-n_walkers // n_threads // 1024) * 1024 * n_threads * 9) / times["bare"] / 1e6
     row = [f"{n_nodes:.0e}", str(n_walks), str(n_threads), f"{bare:.0f}"]
@@ -156,7 +156,9 @@ def slow_rivals(n_nodes: int, n_walks: int) -> list[list[str]]:
     """Full features of a small graph: ours against slower ways, in millions of steps a second."""
     graph = random_graph(n_nodes)
     steps = wk.sample_walks(graph, n_walks).n_steps
-    times = best_of({"ours": lambda: wk.sample_features(graph, KERNEL, n_walks, n_threads=1)}, 20)
+    times = best_of(
+        {"ours": lambda: wk.sample_features(graph, KERNEL, n_walks, engine=wk.engines.CPU(1))}, 20
+    )
     ours = steps / times["ours"]
     rows = [["walkernel, one thread", f"{ours / 1e6:.1f}", "1"]]
     begin = time.perf_counter()

@@ -23,12 +23,12 @@ import torch
 import triton
 import triton.language as tl
 from core import random_graph, table
+from walkernel.torch._device_walks import Walker, _coalesce
 
 import walkernel as wk
 from walkernel.datasets import torus_mesh
 from walkernel.torch import NeuralModulation, Schedule, estimate_kernel, fit_to_task
 from walkernel.torch import _triton_walks as kernels
-from walkernel.torch._device_walks import Walker, _coalesce
 
 PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.0)
@@ -69,7 +69,7 @@ def ceiling(n_words: int) -> float:
 
 
 def walker_of(graph: wk.Graph, n_walks: int) -> Walker:
-    from walkernel.sampling import checked_spec
+    from walkernel.engines import checked_spec
 
     spec = checked_spec("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
     return Walker(spec, torch.device("cuda"), torch.float32)

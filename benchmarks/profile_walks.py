@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 import walkernel as wk
-from walkernel.sampling import checked_spec
+from walkernel.engines import checked_spec
 from walkernel.walks import _coalesce, _loops, _state
 
 N_WALKS, BLOCK = 16, 128

@@ -89,7 +89,9 @@ def cluster(quick: bool) -> str:
     v = np.random.default_rng(0).standard_normal(n)
     walked = {"sampler": SAMPLER, "ensembles": "shared"}
     wk.sample_features(graph, KERNEL, N_WALKS, nodes=range(100), sampler=SAMPLER)
-    alone, K = seconds(lambda: wk.estimate_kernel(graph, KERNEL, N_WALKS, n_threads=1, **walked), 5)
+    alone, K = seconds(
+        lambda: wk.estimate_kernel(graph, KERNEL, N_WALKS, engine=wk.engines.CPU(1), **walked), 5
+    )
     product = K @ v
     rows = [["one thread", f"{alone:.2f}", "", "1.00", f"{seconds(lambda: K @ v, 3)[0]:.2f}", ""]]
     for count in (1, 2):
@@ -133,10 +135,14 @@ def disk(quick: bool) -> str:
         nodes = range(n // 4)
         options = {"sampler": SAMPLER, "nodes": nodes}
         memory, phi = seconds(lambda: wk.sample_features(graph, KERNEL, N_WALKS, **options))
-        kept, files = seconds(lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, **options))
+        kept, files = seconds(
+            lambda: wk.sample_features(graph, KERNEL, N_WALKS, directory=folder / "phi", **options)
+        )
         rows += [["features in memory", f"{memory:.2f} s, {12 * phi.nnz / 2**30:.2f} GiB"]]
         rows += [["features in files", f"{kept:.2f} s, {files.n_blocks} blocks"]]
-        again, files = seconds(lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, **options))
+        again, files = seconds(
+            lambda: wk.sample_features(graph, KERNEL, N_WALKS, directory=folder / "phi", **options)
+        )
         rows += [["the same call again", f"{again:.3f} s"]]
         X = np.ones((n, 1))
         rows += [["Φ x in memory", f"{seconds(lambda: phi @ X, 3)[0]:.3f} s"]]
@@ -190,7 +196,9 @@ def measure(n: int, n_starts: int, repeats: int) -> Run:
     _ = graph.fingerprint  # a pass over the graph, which is made once
     try:
         both, _ = seconds(
-            lambda: wk.store_features(folder / "phi", graph, KERNEL, N_WALKS, nodes=starts, **options)
+            lambda: wk.sample_features(
+                graph, KERNEL, N_WALKS, directory=folder / "phi", nodes=starts, **options
+            )
         )
     finally:
         shutil.rmtree(folder)

@@ -56,10 +56,10 @@ def milliseconds(run: Callable[[wk.Graph], object], graph: wk.Graph) -> float:
 def update_row(graph: wk.Graph, n_edges: int, n_threads: int, repeats: int) -> list[str]:
     """Update walks from the graph to the changed one and back; the way there is counted and timed."""
     new = changed(graph, n_edges)
-    walks = wk.sample_walks(graph, N_WALKS, n_threads=n_threads)
+    walks = wk.sample_walks(graph, N_WALKS, engine=wk.engines.CPU(n_threads))
     runs: dict[str, Callable[[wk.Graph], object]] = {
-        "full": lambda g: wk.sample_walks(g, N_WALKS, n_threads=n_threads),
-        "update": lambda g: walks.update(g, n_threads=n_threads),
+        "full": lambda g: wk.sample_walks(g, N_WALKS, engine=wk.engines.CPU(n_threads)),
+        "update": lambda g: walks.update(g),
         "table": lambda g: walk_table(g, "normalized", "weights", False),
     }
     best = dict.fromkeys(runs, np.inf)
@@ -67,7 +67,7 @@ def update_row(graph: wk.Graph, n_edges: int, n_threads: int, repeats: int) -> l
         for name, run in runs.items():
             best[name] = min(best[name], milliseconds(run, new))
         share = walks.n_rewalked / (N_NODES * N_WALKS)
-        walks.update(graph, n_threads=n_threads)
+        walks.update(graph)
     kind = "unweighted" if graph.weights is None else "weighted"
     full, update, made = best.values()
     times = f"{full:.0f} ms", f"{update:.1f} ms", f"{made:.1f} ms", f"{update / full:.3f}"

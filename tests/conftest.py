@@ -22,8 +22,9 @@ os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-t
 @pytest.fixture(params=["few walks", "many walks"])
 def few_or_many_walks(request, monkeypatch):
     """Errors of products are made of the features of few walks, and of many by walking again."""
+    from walkernel.engines import _cpu
     from walkernel.operators import _products
 
     if request.param == "many walks":
-        monkeypatch.setattr(_products, "FEW_WALKS", 0)
+        monkeypatch.setattr(_cpu, "FEW_WALKS", 0)
         monkeypatch.setattr(_products, "FEW_TERMS", 0)

@@ -10,7 +10,7 @@ GRAPH, KERNEL = graphs.karate(), wk.Diffusion()
 
 
 def store(folder, **options):
-    return wk.store_features(folder, GRAPH, KERNEL, 8, **{"block_size": 10} | options)
+    return wk.sample_features(GRAPH, KERNEL, 8, directory=folder, **{"block_size": 10} | options)
 
 
 def same(a, b):

@@ -24,9 +24,8 @@ _HOME = {
     ],
     "walkernel.walks": ["CoupledWalks", "IndependentWalks"],
     "walkernel.features": ["Walks"],
-    "walkernel.sampling": ["sample_features", "sample_walks"],
+    "walkernel.engines": ["StoredFeatures", "open_features", "sample_features", "sample_walks"],
     "walkernel.planning": ["choose_sampler", "matched_law"],
-    "walkernel.storing": ["StoredFeatures", "open_features", "store_features"],
     "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "Estimate", "EstimatedNeighbors", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel",
@@ -41,7 +40,7 @@ _HOME = {
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_SUBMODULES = ("datasets", "kernels", "tasks", "theory")
+_SUBMODULES = ("datasets", "engines", "kernels", "tasks", "theory")
 
 __all__ = [  # noqa: PLE0604 (names come from the table above)
     *sorted(_MODULE_OF),
@@ -51,6 +50,7 @@ __all__ = [  # noqa: PLE0604 (names come from the table above)
 if TYPE_CHECKING:
     from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning
     from walkernel.datasets import Dataset, load_dataset
+    from walkernel.engines import StoredFeatures, open_features, sample_features, sample_walks
     from walkernel.features import Walks
     from walkernel.graph import Graph
     from walkernel.io import load_graph
@@ -74,8 +74,6 @@ if TYPE_CHECKING:
     )
     from walkernel.planning import choose_sampler, matched_law
     from walkernel.reduction import anchor_points, johnson_lindenstrauss
-    from walkernel.sampling import sample_features, sample_walks
-    from walkernel.storing import StoredFeatures, open_features, store_features
     from walkernel.tasks import (
         GPPrediction,
         KernelKMeans,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,8 @@ from walkernel._door import door
 from walkernel._files import atomic_write
 from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
 from walkernel.graph import Graph
-from walkernel.updating import update_walks
+from walkernel.products import FeatureMatrix, HostFeatures
+from walkernel.updating import update_walks, updated_spec
 from walkernel.walks import (
     Deposits,
     Head,
@@ -35,6 +37,7 @@ from walkernel.walks import (
     WalkSpec,
     concatenate,
     identity,
+    sample_deposits,
     sampler_fields,
     sampler_from,
     sort_terms,
@@ -43,6 +46,82 @@ from walkernel.weights import KernelOrF, Lazy, Symmetric, as_weights
 
 FORMAT = "walkernel walks 3"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
+
+
+class Record(ABC):
+    """What walks left behind, wherever it is kept."""
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Number of steps walked, and of edges that exact heads followed."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """Length of the longest walk, a head included."""
+
+    @property
+    @abstractmethod
+    def deposits(self) -> Deposits:
+        """The deposits in the memory of this process."""
+
+    @abstractmethod
+    def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
+        """Return the features of all start nodes, or of some, for f / n_walks."""
+
+    @abstractmethod
+    def sample_again(self, spec: WalkSpec, progress: Callable[[int, int], object] | None) -> Record:
+        """Sample other walks where these were sampled."""
+
+
+class HostRecord(Record):
+    """Deposits in memory, of ``n_walks`` walks from each start node of a graph of ``n_nodes`` nodes."""
+
+    is_shared = False
+    """Whether another record has the same arrays, so that an update may not write to them."""
+
+    def __init__(self, deposits: Deposits, n_walks: int, n_nodes: int, n_threads: int | None = None) -> None:
+        self._deposits, self.n_walks, self.n_nodes, self.n_threads = deposits, n_walks, n_nodes, n_threads
+
+    @property
+    def deposits(self) -> Deposits:
+        """The deposits."""
+        return self._deposits
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps walked, and of edges that exact heads followed."""
+        walked = self.deposits.nodes.size - (self.deposits.indptr.size - 1) * self.n_walks
+        return walked + int(self.deposits.head.edges.sum())
+
+    @cached_property
+    def longest(self) -> int:
+        """Length of the longest walk, a head included."""
+        return int(self.deposits.lengths.max(initial=0))
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Where each deposit goes, found when features are first asked for."""
+        return sort_terms(self.deposits, self.n_walks, self._threads)
+
+    def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> HostFeatures:
+        """Return the features of all start nodes, or of some, for f / n_walks."""
+        positions = np.arange(self.deposits.indptr.size - 1) if rows is None else rows
+        found = self.terms.weighted(f, positions, self._threads)
+        return HostFeatures(to_csr(found, self.n_nodes), n_threads=self.n_threads)
+
+    def sample_again(self, spec: WalkSpec, progress: Callable[[int, int], object] | None) -> HostRecord:
+        """Sample other walks in this process."""
+        deposits = sample_deposits(spec, self._threads, progress)
+        return HostRecord(deposits, spec.n_walks, spec.graph.n_nodes, self.n_threads)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("terms", "longest")}
+
+    @property
+    def _threads(self) -> int:
+        return thread_count("features", self.n_threads)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,16 +138,27 @@ class Walks(WalkSpec):
         Walks from each start node.
     sampler, seed, stream, matrix, transpose
         As given to ``sample_walks``.
-    deposits : Deposits
-        ``indptr`` (n + 1,), ``nodes``, ``lengths`` and ``loads``; the deposits of a start node stand
-        walk by walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale.
-        ``head`` is what the exact head of a sampler that has one left, in arrays of the same names.
+    record : Record
+        What they left behind: in memory, on a device or on a cluster.
+    is_native : bool
+        Whether ``features`` are given as the engine has them, or always as a SciPy array.
     n_rewalked : int
         How many walks the last ``update`` walked again; 0 before any.
     """
 
-    deposits: Deposits = field(kw_only=True)
+    record: Record = field(kw_only=True)
+    is_native: bool = field(default=True, kw_only=True)
     n_rewalked: int = field(default=0, init=False)
+
+    @property
+    def deposits(self) -> Deposits:
+        """What the walks left behind, in memory.
+
+        ``indptr`` (n + 1,), ``nodes``, ``lengths`` and ``loads``; the deposits of a start node stand walk by
+        walk, and length 0 opens a walk. On the adjacency matrix the loads are those of A / scale. ``head`` is
+        what the exact head of a sampler that has one left, in arrays of the same names.
+        """
+        return self.record.deposits
 
     @property
     def nodes(self) -> NDArray[Any]:
@@ -76,10 +166,16 @@ class Walks(WalkSpec):
         return self.graph.names(self.ids)
 
     @property
+    def terms(self) -> Terms:
+        """Where each deposit goes, in the memory of this process."""
+        own = self.record
+        host = own if isinstance(own, HostRecord) else HostRecord(own.deposits, self.n_walks, 0)
+        return host.terms
+
+    @property
     def n_steps(self) -> int:
         """Number of steps walked, and of edges that exact heads followed."""
-        walked = self.deposits.nodes.size - self.ids.size * self.n_walks
-        return walked + int(self.deposits.head.edges.sum())
+        return self.record.n_steps
 
     def __repr__(self) -> str:
         return (
@@ -90,7 +186,7 @@ class Walks(WalkSpec):
     @door
     def features(
         self, kernel_or_f: KernelOrF, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
-    ) -> scipy.sparse.csr_array:
+    ) -> Any:
         """Return the sparse features Φ_f of all start nodes, or of some.
 
         The first call sorts the deposits; every further one, for another f, is a single pass over them.
@@ -108,6 +204,7 @@ class Walks(WalkSpec):
         Returns
         -------
         csr_array, (len(nodes), n_nodes) or (len(rows), n_nodes)
+            A CSR tensor of a device that was named as engine, a ``FeatureMatrix`` of a cluster.
 
         Examples
         --------
@@ -123,14 +220,15 @@ class Walks(WalkSpec):
         if not known:
             refuse("features", "dtype", "float64 or float32", dtype)
         f = self.modulation(kernel_or_f) / self.n_walks
-        weighted = self.terms.weighted(f, self._positions(rows), thread_count("features", None))
-        matrix = to_csr(weighted, self.graph.n_nodes)
-        return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+        found = self.record.weigh(f, self._positions(rows))
+        matrix = found.native if self.is_native else found.to_scipy()
+        is_sparse = scipy.sparse.issparse(matrix)
+        return matrix.astype(dtype) if is_sparse and matrix.dtype != dtype else matrix
 
-    def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64]:
+    def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64] | None:
         """Check positions of rows."""
         if rows is None:
-            return np.arange(self.ids.size)
+            return None
         array = np.asarray(rows)
         rule = f"a flat list of whole numbers from 0 to {self.ids.size - 1}"
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -139,26 +237,11 @@ class Walks(WalkSpec):
             refuse("features", "rows", rule, rows)
         return array.astype(np.int64)
 
-    @cached_property
-    def terms(self) -> Terms:
-        """Where each deposit goes, found when features are first asked for."""
-        return sort_terms(self.deposits, self.n_walks, thread_count("features", None))
-
     def modulation(self, kernel_or_f: KernelOrF) -> NDArray[np.float64]:
         """Return f(0) … f(longest walk) of a kernel, an array or a callable."""
-        return modulation_values(self, kernel_or_f, self._longest + 1)
+        return modulation_values(self, kernel_or_f, max(self.sampler.head, self.record.longest) + 1)
 
-    @cached_property
-    def _longest(self) -> int:
-        return max(self.sampler.head, int(self.deposits.lengths.max(initial=0)))
-
-    def update(
-        self,
-        new_graph: Graph,
-        *,
-        n_threads: int | None = None,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> Walks:
+    def update(self, new_graph: Graph, *, progress: Callable[[int, int], object] | None = None) -> Walks:
         """Bring the walks to a graph that has changed, **in place**: few of them are walked again.
 
         They are then, bit for bit, what ``sample_walks(new_graph, …)`` with the same arguments returns, but
@@ -173,8 +256,6 @@ class Walks(WalkSpec):
             all nodes stay walks from all nodes: those of new nodes come last, those of nodes that are gone
             are dropped. Walks from chosen nodes stay with these, and a graph without one of them is refused.
             Where names stand in another order than before, everything is walked again; rows keep theirs.
-        n_threads : int, optional
-            WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
         progress : callable, optional
             Called with (walks done, walks to be walked again) after each block of them.
 
@@ -193,12 +274,18 @@ class Walks(WalkSpec):
         >>> walks.graph.n_edges, 0 < walks.n_rewalked < 100
         (101, True)
         """
-        spec, result = update_walks(self, new_graph, n_threads, progress)
-        for name in ("terms", "_longest", "_shared"):
-            self.__dict__.pop(name, None)
+        old = WalkSpec(**self.arguments())
+        if isinstance(self.record, HostRecord):
+            own = self.record
+            threads = thread_count("Walks.update", own.n_threads)
+            spec, result = update_walks(old, own.deposits, new_graph, threads, progress, not own.is_shared)
+            n_rewalked, counts = result.n_walks, (self.n_walks, new_graph.n_nodes, own.n_threads)
+            record: Record = HostRecord(result.write(), *counts)
+        else:
+            spec, _ = updated_spec(old, new_graph)
+            record, n_rewalked = self.record.sample_again(spec, progress), spec.ids.size * spec.n_walks
         self.forget_tables()
-        new = {"graph": new_graph, "ids": spec.ids, "n_rewalked": result.n_walks}
-        self.__dict__.update(new, deposits=result.write())
+        self.__dict__.update(graph=new_graph, ids=spec.ids, n_rewalked=n_rewalked, record=record)
         return self
 
     def in_groups(self, n_groups: int) -> Walks:
@@ -209,17 +296,14 @@ class Walks(WalkSpec):
         n_groups = whole_number("in_groups", "n_groups", n_groups, 1)
         if self.n_walks % n_groups:
             refuse("in_groups", "n_groups", f"a divisor of {self.n_walks}, the number of walks", n_groups)
-        opens = np.flatnonzero(self.deposits.lengths == 0)
-        size = self.n_walks // n_groups
-        indptr = np.append(opens[::size], self.deposits.nodes.size)
-        groups = replace(
-            self,
-            ids=np.repeat(self.ids, n_groups),
-            n_walks=size,
-            deposits=self.deposits._replace(indptr=indptr, head=self.deposits.head.repeated(n_groups)),
-        )
-        vars(self)["_shared"] = vars(groups)["_shared"] = True  # an update may not write to their arrays
-        return groups
+        own = self.deposits
+        opens, size = np.flatnonzero(own.lengths == 0), self.n_walks // n_groups
+        indptr = np.append(opens[::size], own.nodes.size)
+        grouped = own._replace(indptr=indptr, head=own.head.repeated(n_groups))
+        record = HostRecord(grouped, size, self.graph.n_nodes, getattr(self.record, "n_threads", None))
+        if isinstance(self.record, HostRecord):
+            self.record.is_shared = record.is_shared = True
+        return replace(self, ids=np.repeat(self.ids, n_groups), n_walks=size, record=record)
 
     @staticmethod
     def concatenate(parts: Sequence[Walks]) -> Walks:
@@ -238,7 +322,8 @@ class Walks(WalkSpec):
                 refuse("Walks.concatenate", "graph", "the same in all parts", part.graph)
         ids = np.concatenate([part.ids for part in parts])
         check_distinct("Walks.concatenate", "nodes", ids, first.graph.names)
-        return replace(first, ids=ids, deposits=concatenate([part.deposits for part in parts]))
+        joined = concatenate([part.deposits for part in parts])
+        return replace(first, ids=ids, record=HostRecord(joined, first.n_walks, first.graph.n_nodes))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the walks to an ``.npz`` file; the graph is not written, only its fingerprint."""
@@ -276,7 +361,8 @@ class Walks(WalkSpec):
             refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
         deposits = Deposits._make([*arrays, head])
-        return Walks(graph, ids, sampler=sampler_from(about["sampler"]), deposits=deposits, **settings)
+        record = HostRecord(deposits, settings["n_walks"], graph.n_nodes)
+        return Walks(graph, ids, sampler=sampler_from(about["sampler"]), record=record, **settings)
 
 
 def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:

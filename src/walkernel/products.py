@@ -23,6 +23,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._checks import thread_count
+
 SMALL = 2**20
 """Multiplications below which one thread is faster."""
 LEAF_ROWS, FEW_LEAVES, MANY_LEAVES = 2**8, 16, 64
@@ -34,6 +36,7 @@ SUMS_AT_ONCE = 2**23
 ENTRIES_AT_ONCE = 2**16
 
 Dense: TypeAlias = NDArray[np.float64]
+NO_NORMS = np.empty((0, 2))
 
 
 class FeatureMatrix(ABC):
@@ -45,18 +48,24 @@ class FeatureMatrix(ABC):
         Rows and columns.
     nnz, nbytes : int
         Number of stored entries, and their size.
+    norms : ndarray, (n, 2), or empty
+        For each row ‖·‖² of its groups of walks, added up, and of all its walks, if they were asked for.
+    n_steps : int
+        Steps of the walks behind the features, and edges that exact heads followed.
     """
 
     shape: tuple[int, int]
     nnz: int
     nbytes: int
+    norms: Dense = NO_NORMS
+    n_steps: int = 0
 
     @abstractmethod
-    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
+    def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
 
     @abstractmethod
-    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+    def _multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V for a few columns."""
 
     @abstractmethod
@@ -71,11 +80,9 @@ class FeatureMatrix(ABC):
     def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
         """Return what a function makes of the rows and of some arrays, one below the other."""
 
-    def multiply_transposed(self, V: Dense, n_threads: int = 1) -> Dense:
+    def multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V along the tree, some columns at a time."""
-        return _some_columns_at_a_time(
-            lambda part: self._multiply_transposed(part, n_threads), V, self.shape[1]
-        )
+        return _some_columns_at_a_time(self._multiply_transposed, V, self.shape[1])
 
     def dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
         """Return Φ[rows[k]] · Ψ[columns[k]] at flat arrays of positions."""
@@ -100,28 +107,52 @@ class FeatureMatrix(ABC):
         """Return the nodes of the columns, None for all, and these features and others with such columns."""
         return None, [self, *others]
 
-    def tocsr(self) -> scipy.sparse.csr_array:
+    def to_scipy(self) -> scipy.sparse.csr_array:
         """Return all rows in memory."""
         return self.rows(np.arange(self.shape[0]))
 
+    @property
+    def native(self) -> Any:
+        """What users get: a SciPy array in memory, a tensor on a device, else the features themselves."""
+        return self
+
 
 class HostFeatures(FeatureMatrix):
-    """Features in memory."""
+    """Features in memory.
 
-    def __init__(self, matrix: scipy.sparse.csr_array) -> None:
-        self.matrix = matrix
+    Parameters
+    ----------
+    matrix : csr_array
+        The features.
+    norms, n_steps
+        As in ``FeatureMatrix``.
+    n_threads : int, optional
+        Threads of products; WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    """
+
+    def __init__(
+        self,
+        matrix: scipy.sparse.csr_array,
+        norms: Dense = NO_NORMS,
+        n_steps: int = 0,
+        n_threads: int | None = 1,
+    ) -> None:
+        self.matrix, self.norms, self.n_steps, self.n_threads = matrix, norms, n_steps, n_threads
         self.shape, self.nnz, self.nbytes = matrix.shape, int(matrix.nnz), bytes_of(matrix)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes + self.norms.nbytes
 
     @cached_property
     def _transposed(self) -> scipy.sparse.csr_array:
         return self.matrix.T.tocsr()
 
-    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
+    def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-        return multiply(self.matrix, X, n_threads)
+        return multiply(self.matrix, X, thread_count("K @ v", self.n_threads))
 
-    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
-        return _multiply_transposed(self.matrix, V, n_threads)
+    def _multiply_transposed(self, V: Dense) -> Dense:
+        return _multiply_transposed(self.matrix, V, thread_count("K @ v", self.n_threads))
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -137,12 +168,17 @@ class HostFeatures(FeatureMatrix):
 
     def compact(self, *others: FeatureMatrix) -> tuple[NDArray[np.int64] | None, list[FeatureMatrix]]:
         """Return the nodes that some row reaches, and features with columns for these; no cost in N."""
-        reached, kept = keep_reached(self.matrix, *(other.tocsr() for other in others))
-        return reached, [HostFeatures(matrix) for matrix in kept]
+        reached, kept = keep_reached(self.matrix, *(other.to_scipy() for other in others))
+        found: list[FeatureMatrix] = []
+        for own, matrix in zip((self, *others), kept, strict=True):
+            found.append(HostFeatures(matrix, own.norms, own.n_steps, self.n_threads))
+        return reached, found
 
-    def tocsr(self) -> scipy.sparse.csr_array:
+    def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the matrix itself."""
         return self.matrix
+
+    native = property(to_scipy)
 
 
 def identity_features(ids: NDArray[np.int64], n_nodes: int) -> HostFeatures:
@@ -157,18 +193,19 @@ class SumFeatures(FeatureMatrix):
     def __init__(self, head: FeatureMatrix, walks: FeatureMatrix) -> None:
         self.head, self.walks = head, walks
         self.shape, self.nnz, self.nbytes = walks.shape, head.nnz + walks.nnz, head.nbytes + walks.nbytes
+        self.norms, self.n_steps = walks.norms, walks.n_steps
 
     def parts(self) -> tuple[FeatureMatrix, ...]:
         """Return heads and walks."""
         return self.head, self.walks
 
-    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
+    def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-        return self.head.multiply(X, n_threads) + self.walks.multiply(X, n_threads)
+        return self.head.multiply(X) + self.walks.multiply(X)
 
-    def multiply_transposed(self, V: Dense, n_threads: int = 1) -> Dense:
+    def multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V."""
-        return self.head.multiply_transposed(V, n_threads) + self.walks.multiply_transposed(V, n_threads)
+        return self.head.multiply_transposed(V) + self.walks.multiply_transposed(V)
 
     _multiply_transposed = multiply_transposed
 
@@ -248,11 +285,11 @@ class BlockedFeatures(FeatureMatrix):
         parts = [self._submit(take, self._block(b), self.local(b, positions[at])) for b, at in found]
         return np.argsort(np.concatenate([at for _, at in found])), parts
 
-    def multiply(self, X: Dense, n_threads: int = 1) -> Dense:
+    def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
         return self.map_rows(times, X)
 
-    def _multiply_transposed(self, V: Dense, n_threads: int) -> Dense:
+    def _multiply_transposed(self, V: Dense) -> Dense:
         """Return Φᵀ V, the sums over blocks along the tree."""
         starts = leaves(self.shape[0])
 

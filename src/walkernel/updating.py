@@ -4,41 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, check_instance, progress_callback, refuse, shown, thread_count
+from walkernel._checks import Described, check_instance, progress_callback, refuse, shown
 from walkernel.graph import Graph
 from walkernel.walks import Deposits, Rewalked, Starts, WalkSpec, rewalk, walk_anew
 
 
-class Sampled(Protocol):
-    """Walks, and what they left behind."""
-
-    @property
-    def deposits(self) -> Deposits:
-        """The record."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Return which walks they are."""
+def updated_spec(old: WalkSpec, new_graph: Graph) -> tuple[WalkSpec, Starts]:
+    """Return which walks they are on a new graph, and where their start nodes were."""
+    check_instance("Walks.update", "new_graph", new_graph, Graph)
+    starts = follow_starts("Walks.update", old.graph, old.ids, new_graph)
+    return replace(old, graph=new_graph, ids=starts.ids), starts
 
 
 def update_walks(
-    walks: Sampled, new_graph: Graph, n_threads: int | None, progress: Callable[[int, int], object] | None
+    old: WalkSpec,
+    deposits: Deposits,
+    new_graph: Graph,
+    n_threads: int,
+    progress: Callable[[int, int], object] | None,
+    in_place: bool,
 ) -> tuple[WalkSpec, Rewalked]:
     """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""
-    owner = "Walks.update"
-    check_instance(owner, "new_graph", new_graph, Graph)
-    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
-    old = WalkSpec(**walks.arguments())
-    starts = follow_starts(owner, old.graph, old.ids, new_graph)
-    new = replace(old, graph=new_graph, ids=starts.ids)
+    new, starts = updated_spec(old, new_graph)
+    report = progress_callback("Walks.update", progress)
     if old.graph.directed != new_graph.directed or not keeps_names(old.graph, new_graph):
-        return new, walk_anew(new, threads, report)
-    in_place = "_shared" not in vars(walks)
-    return new, rewalk(old, new, walks.deposits, starts, threads, report, in_place=in_place)
+        return new, walk_anew(new, n_threads, report)
+    return new, rewalk(old, new, deposits, starts, n_threads, report, in_place=in_place)
 
 
 def keeps_names(old: Graph, new: Graph) -> bool:

@@ -23,7 +23,7 @@ NAMES = [
         "sample_walks",
         "theory",
     ),
-    *("GPPrediction", "StoredFeatures", "gp_posterior", "open_features", "store_features"),
+    *("GPPrediction", "StoredFeatures", "gp_posterior", "open_features"),
     *(
         "KernelKMeans",
         "NodeFeatures",

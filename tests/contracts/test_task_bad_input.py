@@ -368,8 +368,8 @@ def test_nodes_without_edges_are_no_error(n):
 
 def test_a_source_may_reuse_its_array():
     reused = np.zeros(N)
-    found = ode(lambda t: np.copyto(reused, t) or reused, engine="polynomial").x
-    assert np.allclose(found, ode(lambda t: np.full(N, t), engine="polynomial").x)
+    found = ode(lambda t: np.copyto(reused, t) or reused, method="polynomial").x
+    assert np.allclose(found, ode(lambda t: np.full(N, t), method="polynomial").x)
 
 
 def test_times_that_no_walk_reaches_are_told_of():

@@ -96,9 +96,9 @@ CALLS = {
         np.random.default_rng(0).normal(size=(200, 2))
     ),
     "solve_ode, growth": lambda: wk.solve_ode(
-        KARATE, np.eye(34)[0], 1.0, matrix="adjacency", engine="polynomial"
+        KARATE, np.eye(34)[0], 1.0, matrix="adjacency", method="polynomial"
     ),
-    "solve_ode, quadrature": lambda: wk.solve_ode(KARATE, jump, [0.5, 1.0, 1.5], engine="polynomial"),
+    "solve_ode, quadrature": lambda: wk.solve_ode(KARATE, jump, [0.5, 1.0, 1.5], method="polynomial"),
     "solve_ode, short walks": lambda: wk.solve_ode(
         KARATE, None, 40.0, initial=np.eye(34)[0], sampler=SHORT, n_walks=64
     ),

@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+import walkernel.distributed as there
 from distributed import Client
 
 import walkernel as wk
-import walkernel.distributed as there
 from clusters import cluster, wait_until
 from depth import mostly_deep
 from graphs import isolated

@@ -56,7 +56,7 @@ def test_files_and_folders_from_a_cluster(dask, folder, expected):
     assert result.stderr.startswith("phi: 34 nodes")
     stored = wk.open_features("phi")
     assert stored.n_blocks == 4
-    assert_same_rows(stored.to_csr(), expected)
+    assert_same_rows(stored.to_scipy(), expected)
     dask.settles()
 
 
@@ -64,7 +64,7 @@ def test_folders_without_a_cluster(folder, expected):
     for _ in range(2):  # what is there is opened
         result = call("features", "karate", "--walks", 32, "--seed", 5, "--out", "phi", "--block-size", 10)
         assert (result.exit_code, result.stdout) == (0, "")
-        assert_same_rows(wk.open_features("phi").to_csr(), expected)
+        assert_same_rows(wk.open_features("phi").to_scipy(), expected)
     other = call("features", "karate", "--walks", 32, "--seed", 6, "--out", "phi")
     assert other.exit_code == 1
     assert "seed = 6" in other.stderr

@@ -7,10 +7,10 @@ import threading
 
 import numpy as np
 import pytest
+import walkernel.distributed as there
 from distributed import Client, KilledWorker
 
 import walkernel as wk
-import walkernel.distributed as there
 from clusters import PLENTY, cluster, end, wait_until
 
 pytestmark = pytest.mark.deep
@@ -126,7 +126,7 @@ def test_all_workers_die_between_calls(dask, graph, vectors, product):
     dask.start_workers(1)
     assert np.array_equal(K @ vectors, product)
     wanted = expected.features(wk.Diffusion())
-    assert (features.to_csr() != wanted).nnz == 0
+    assert (features.to_scipy() != wanted).nnz == 0
     assert (walks.features(wk.Diffusion()).to_csr() != wanted).nnz == 0
     assert np.array_equal(walks.gather().deposits.loads, expected.deposits.loads)
 
@@ -137,7 +137,7 @@ def test_a_worker_dies_while_features_are_stored(dask, graph, tmp_path):
         tmp_path / "phi", graph, wk.Diffusion(), N_WALKS, client=dask.client, block_size=BLOCK,
         progress=progress,
     )  # fmt: skip
-    assert (stored.to_csr() != wk.sample_features(graph, wk.Diffusion(), N_WALKS)).nnz == 0
+    assert (stored.to_scipy() != wk.sample_features(graph, wk.Diffusion(), N_WALKS)).nnz == 0
 
 
 def test_tasks_that_kill_their_workers_are_given_up(dask, graph):

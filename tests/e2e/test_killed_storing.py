@@ -20,7 +20,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import walkernel as wk
-from walkernel import storing
+from walkernel.engines import _stored as storing
 
 task, graph, directory = sys.argv[1], wk.load_graph(sys.argv[2]), sys.argv[3]
 report = lambda done, total: print(done, total, flush=True)
@@ -29,7 +29,9 @@ if task == "stuck":  # in the middle of writing the fourth block
     calls, fsync = itertools.count(), os.fsync
     os.fsync = lambda file: (next(calls) == 4 and (print("stuck", flush=True), time.sleep(60)), fsync(file))
 if task != "kernel":
-    wk.store_features(directory, graph, wk.Diffusion(2.0), 200, seed=7, block_size=100, progress=report)
+    wk.sample_features(
+        graph, wk.Diffusion(2.0), 200, directory=directory, seed=7, block_size=100, progress=report
+    )
 else:
     storing.BLOCK_BYTES = 2**17
     wk.estimate_kernel(graph, wk.Diffusion(2.0), 40, seed=7, directory=directory, progress=report)
@@ -119,7 +121,7 @@ def test_killed_at_any_moment(graph, memory, tmp_path):
     assert before.items() <= after.items()
     assert len(after) == N_BLOCKS
     assert unfinished(folder) == []
-    assert equal(wk.open_features(folder).to_csr(), memory)
+    assert equal(wk.open_features(folder).to_scipy(), memory)
     assert finish("features", graph, folder) == []  # only opened
     assert whole_blocks(folder) == after
 
@@ -134,7 +136,7 @@ def test_killed_in_the_middle_of_a_block(graph, memory, tmp_path):
         assert part.startswith(f".block-{n_blocks:06d}.")
     assert len(finish("features", graph, folder)) == N_BLOCKS - 7
     assert unfinished(folder) == []
-    assert equal(wk.open_features(folder).to_csr(), memory)
+    assert equal(wk.open_features(folder).to_scipy(), memory)
 
 
 def test_a_kernel_of_two_directions(graph, tmp_path):
@@ -174,7 +176,7 @@ def test_a_second_process_is_refused(graph, memory, tmp_path):
     assert output == ""
     message = rf"{re.escape(str(folder))} is being written by process {first.pid} on .*\. Wait until it ends"
     assert re.search(f"BlockingIOError: {message}", errors)
-    assert equal(wk.open_features(folder).to_csr(), memory)
+    assert equal(wk.open_features(folder).to_scipy(), memory)
 
 
 def test_interrupted_from_the_keyboard(graph, memory, tmp_path):
@@ -188,4 +190,4 @@ def test_interrupted_from_the_keyboard(graph, memory, tmp_path):
         assert n_blocks + lines <= len(whole_blocks(folder)) < N_BLOCKS
         n_blocks = len(whole_blocks(folder))
     assert len(finish("features", graph, folder)) == N_BLOCKS - n_blocks
-    assert equal(wk.open_features(folder).to_csr(), memory)
+    assert equal(wk.open_features(folder).to_scipy(), memory)

@@ -36,8 +36,10 @@ def sampler(request):
 def test_threads(graph, sampler, n_threads, monkeypatch):
     monkeypatch.setattr(_sampling, "BLOCK_WALKS", 32)
     monkeypatch.setattr(_sampling, "TASK_WALKS", 64)
-    one = wk.sample_walks(graph, 16, sampler=sampler, seed=3, n_threads=1)
-    assert digest(wk.sample_walks(graph, 16, sampler=sampler, seed=3, n_threads=n_threads)) == digest(one)
+    one = wk.sample_walks(graph, 16, sampler=sampler, seed=3, engine=wk.engines.CPU(1))
+    assert digest(
+        wk.sample_walks(graph, 16, sampler=sampler, seed=3, engine=wk.engines.CPU(n_threads))
+    ) == digest(one)
 
 
 def test_any_partition_and_order(graph, sampler):
@@ -106,13 +108,13 @@ def test_another_process(hash_seed):
 
 
 def _in_child(connection):
-    connection.send(digest(wk.sample_walks(graphs.weighted(), 8, seed=21, n_threads=2)))
+    connection.send(digest(wk.sample_walks(graphs.weighted(), 8, seed=21, engine=wk.engines.CPU(2))))
 
 
 # newer Pythons say so, and a test in a worker of pytest-xdist is never alone in its process
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_after_a_fork():
-    expected = digest(wk.sample_walks(graphs.weighted(), 8, seed=21, n_threads=2))
+    expected = digest(wk.sample_walks(graphs.weighted(), 8, seed=21, engine=wk.engines.CPU(2)))
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_in_child, args=(sender,))

@@ -124,10 +124,16 @@ def test_an_operator_on_files_is_the_one_in_memory(case, size, tmp_path, monkeyp
 def test_stored_features_are_those_in_memory(size, n_threads, tmp_path):
     options = {"seed": 5, "stream": 3, "nodes": [33, 0, 7, 12, 2, 5, 31, 30, 8, 9]}
     memory = wk.sample_features(KARATE, wk.Diffusion(), 20, **options)
-    stored = wk.store_features(
-        tmp_path, KARATE, wk.Diffusion(), 20, **options, block_size=size, n_threads=n_threads
+    stored = wk.sample_features(
+        KARATE,
+        wk.Diffusion(),
+        20,
+        directory=tmp_path,
+        **options,
+        block_size=size,
+        engine=wk.engines.CPU(n_threads),
     )
-    files = stored.to_csr()
+    files = stored.to_scipy()
     for name in ("indptr", "indices", "data"):
         here, there = getattr(memory, name), getattr(files, name)
         assert here.dtype == there.dtype
@@ -139,8 +145,8 @@ def test_stored_features_are_those_in_memory(size, n_threads, tmp_path):
 def test_any_f_matrix_and_direction(f, transpose, tmp_path):
     graph, options = graphs.directed(), {"transpose": transpose, "sampler": wk.CoupledWalks(LAW)}
     memory = wk.sample_features(graph, f, 8, **options)
-    stored = wk.store_features(tmp_path, graph, f, 8, **options, block_size=11)
-    assert np.array_equal(stored.to_csr().toarray(), memory.toarray())
+    stored = wk.sample_features(graph, f, 8, directory=tmp_path, **options, block_size=11)
+    assert np.array_equal(stored.to_scipy().toarray(), memory.toarray())
 
 
 def test_a_sum_by_blocks_is_seen(tmp_path, monkeypatch, small_leaves):

@@ -30,7 +30,7 @@ def test_sums_do_not_depend_on_blocks_and_threads(cut, n_columns, n_threads):
     with mock.patch.multiple(products, LEAF_ROWS=leaf, SMALL=0):
         whole = multiply_transposed(matrix, V, 1)
         assert np.array_equal(multiply_transposed(matrix, V, n_threads), whole)
-        assert np.array_equal(kind(matrix, edges).multiply_transposed(V, n_threads), whole)
+        assert np.array_equal(kind(matrix, edges).multiply_transposed(V), whole)
     size = abs(matrix).T @ abs(V)
     assert (np.abs(whole - matrix.T @ V) <= 1e-13 * size).all()
 
@@ -40,7 +40,7 @@ def test_rows_products_and_entries(cut, data):
     matrix, edges, kind, _, rng = cut
     n, n_columns = matrix.shape
     blocks, X = kind(matrix, edges), rng.normal(size=(n_columns, 3))
-    assert np.array_equal(blocks.multiply(X, 1), HostFeatures(matrix).multiply(X, 1))
+    assert np.array_equal(blocks.multiply(X), HostFeatures(matrix).multiply(X))
     positions = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20)))
     rows = blocks.rows(positions)
     assert np.array_equal(rows.indices, matrix[positions].indices)

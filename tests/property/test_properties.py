@@ -82,7 +82,9 @@ def test_any_partition_of_the_rows_is_bitwise_equal(graph, seed, random):
     cut = random.randint(0, len(nodes))
     for part in (nodes[:cut], nodes[cut:]):
         if part:
-            rows = wk.sample_walks(graph, 3, seed=seed, nodes=part, n_threads=2).features(wk.Diffusion(1.0))
+            rows = wk.sample_walks(graph, 3, seed=seed, nodes=part, engine=wk.engines.CPU(2)).features(
+                wk.Diffusion(1.0)
+            )
             assert np.array_equal(rows.toarray(), whole[part].toarray())
 
 

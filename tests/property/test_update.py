@@ -52,7 +52,7 @@ def matrices(rng, n_nodes, n_graphs, *, directed, kinds, grows):
 
 def same_as_fresh(walks, graph, n_threads, **settings):
     fresh = wk.sample_walks(graph, **settings)
-    assert walks.update(graph, n_threads=n_threads) is walks
+    assert walks.update(graph) is walks
     assert walks.graph is graph
     assert bits(walks) == bits(fresh)
     ours, theirs = walks.features(F), fresh.features(F)

@@ -9,6 +9,7 @@ from scipy.stats import t as student
 import graphs
 import walkernel as wk
 from judges import verdict, within_two_hops
+from walkernel.engines import CPU
 from walkernel.operators import _estimate
 
 KERNEL = wk.Diffusion(1.5)
@@ -28,7 +29,7 @@ def judge(way, kernel=KERNEL, n_repeats=200):
     if options.pop("coupled", False):
         options["sampler"] = wk.CoupledWalks(wk.matched_law(graph, kernel, stitches=options["stitches"]))
     estimates = [
-        wk.estimate_kernel(graph, kernel, seed=1000 + i, n_threads=1, **options).to_dense()
+        wk.estimate_kernel(graph, kernel, seed=1000 + i, engine=wk.engines.CPU(1), **options).to_dense()
         for i in range(n_repeats)
     ]
     return verdict(np.array(estimates), wk.exact_kernel(graph, kernel), within_two_hops(graph))
@@ -54,12 +55,12 @@ def same_walks_for_every_factor(monkeypatch):
     With walks of its own for each side the bias is too small for the judges; which streams those factors
     walk is tested by hand (``unit/test_stitched``).
     """
-    original = _estimate.walk_job
+    original = CPU.features
 
-    def first(job, **options):
-        return original(replace(job, streams=tuple(stream % 2 for stream in job.streams)), **options)
+    def first(self, job, *rest):
+        return original(self, replace(job, streams=tuple(stream % 2 for stream in job.streams)), *rest)
 
-    monkeypatch.setattr(_estimate, "walk_job", first)
+    monkeypatch.setattr(CPU, "features", first)
 
 
 def diagonal_uncorrected(monkeypatch):
@@ -69,12 +70,12 @@ def diagonal_uncorrected(monkeypatch):
 
 def edges_not_turned(monkeypatch):
     """Let the right-hand sides walk with the edges."""
-    original = _estimate.walk_job
+    original = CPU.features
 
-    def forward(job, **options):
-        return original(replace(job, spec=replace(job.spec, transpose=False)), **options)
+    def forward(self, job, *rest):
+        return original(self, replace(job, spec=replace(job.spec, transpose=False)), *rest)
 
-    monkeypatch.setattr(_estimate, "walk_job", forward)
+    monkeypatch.setattr(CPU, "features", forward)
 
 
 def root_of_one_factor(monkeypatch):

@@ -57,7 +57,7 @@ EQUATIONS = [(kind, pair) for kind in ("unweighted", "directed") for pair in ("s
 def test_differential_equations_are_unbiased_with_true_error_bars(monkeypatch, kind, pair):
     """Bias by z; spread and 95 % intervals (Student's t, 15 degrees of freedom) against the stated errors."""
     graph = graphs.KINDS[kind]()
-    exact, along = solve(graph, 0, engine="polynomial").x, np.cos(np.arange(graph.n_nodes))
+    exact, along = solve(graph, 0, method="polynomial").x, np.cos(np.arange(graph.n_nodes))
     solutions = [solve(graph, seed, pair=pair) for seed in range(REPEATS)]
     x = np.array([solution.x for solution in solutions])
     stderr = np.array([solution.stderr for solution in solutions])
@@ -82,7 +82,7 @@ def test_the_error_falls_with_the_root_of_the_walks(name):
     """Sec. 3.2 with quadrature: error(8 walks) / error(128 walks) is 4; Monte Carlo times stall it."""
     graph = wk.load_dataset(name).graph
     y = np.eye(graph.n_nodes)[0]
-    exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x
+    exact = wk.solve_ode(graph, y, 1.0, method="polynomial").x
 
     def error(n_walks, **options):
         solutions = [

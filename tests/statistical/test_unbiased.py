@@ -12,6 +12,7 @@ import graphs
 import walkernel as wk
 from depth import mostly_deep
 from judges import verdict, within_two_hops
+from walkernel.engines import CPU
 from walkernel.operators import _estimate
 from walkernel.walks import _spec, _tables
 
@@ -38,7 +39,7 @@ WAYS = {
 
 
 def estimates(graph, kernel, way, n_repeats=N_REPEATS, n_walks=N_WALKS, sampler=PAPER):
-    options = {"sampler": sampler, "n_threads": 1, **WAYS[way]}
+    options = {"sampler": sampler, "engine": CPU(1), **WAYS[way]}
     return np.array([
         wk.estimate_kernel(graph, kernel, n_walks, seed=1000 + i, **options).to_dense()
         for i in range(n_repeats)
@@ -136,32 +137,32 @@ def swapped_degrees(monkeypatch):
 
 def one_stream_for_both(monkeypatch):
     """Reuse stream 0 for the right-hand side."""
-    original = _estimate.walk_job
+    original = CPU.features
 
-    def first(job, **options):
-        return original(replace(job, streams=(0,) * len(job.streams)), **options)
+    def first(self, job, *rest):
+        return original(self, replace(job, streams=(0,) * len(job.streams)), *rest)
 
-    monkeypatch.setattr(_estimate, "walk_job", first)
+    monkeypatch.setattr(CPU, "features", first)
 
 
 def lengths_off_by_one(monkeypatch):
     """Count the first step as the zeroth."""
-    original = _estimate.walk_job
+    original = CPU.features
 
-    def shifted(job, **options):
-        return original(replace(job, f=np.concatenate([job.f[:1], job.f[:-1]])), **options)
+    def shifted(self, job, *rest):
+        return original(self, replace(job, f=np.concatenate([job.f[:1], job.f[:-1]])), *rest)
 
-    monkeypatch.setattr(_estimate, "walk_job", shifted)
+    monkeypatch.setattr(CPU, "features", shifted)
 
 
 def edges_not_turned(monkeypatch):
     """Let the right-hand side walk with the edges."""
-    original = _estimate.walk_job
+    original = CPU.features
 
-    def forward(job, **options):
-        return original(replace(job, spec=replace(job.spec, transpose=False)), **options)
+    def forward(self, job, *rest):
+        return original(self, replace(job, spec=replace(job.spec, transpose=False)), *rest)
 
-    monkeypatch.setattr(_estimate, "walk_job", forward)
+    monkeypatch.setattr(CPU, "features", forward)
 
 
 def diagonal_uncorrected(monkeypatch):

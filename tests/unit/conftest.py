@@ -4,7 +4,7 @@ import pytest
 
 import walkernel as wk
 from stored import GRAPH, KERNEL
-from walkernel import storing
+from walkernel.engines import CPU
 
 
 @pytest.fixture(scope="module")
@@ -14,12 +14,12 @@ def memory():
 
 @pytest.fixture
 def walked(monkeypatch):
-    """The numbers of start nodes of all calls of ``walk_job``."""
-    calls, walk = [], storing.walk_job
+    """The start nodes of all features that were made, call by call."""
+    calls, make = [], CPU.features
 
-    def counted(job, *rest):
+    def counted(self, job, *rest):
         calls.append(job.spec.ids.tolist())
-        return walk(job, *rest)
+        return make(self, job, *rest)
 
-    monkeypatch.setattr(storing, "walk_job", counted)
+    monkeypatch.setattr(CPU, "features", counted)
     return calls

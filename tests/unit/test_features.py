@@ -118,7 +118,9 @@ def test_progress_counts_nodes(monkeypatch):
     monkeypatch.setattr(_sampling, "BLOCK_WALKS", 20)
     monkeypatch.setattr(_sampling, "TASK_WALKS", 40)
     calls = []
-    wk.sample_walks(graphs.karate(), 10, n_threads=2, progress=lambda *state: calls.append(state))
+    wk.sample_walks(
+        graphs.karate(), 10, engine=wk.engines.CPU(2), progress=lambda *state: calls.append(state)
+    )
     assert [total for _, total in calls] == [34] * len(calls)
     done = [count for count, _ in calls]
     assert done == sorted(done)
@@ -136,7 +138,7 @@ def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        wk.sample_walks(graphs.karate(), 10, n_threads=2, progress=stop)
+        wk.sample_walks(graphs.karate(), 10, engine=wk.engines.CPU(2), progress=stop)
     assert len(calls) == 1
 
 
@@ -155,7 +157,7 @@ def test_threads_from_the_environment(monkeypatch):
     monkeypatch.setattr(_sampling, "TASK_WALKS", 8)
     monkeypatch.setenv("WALKERNEL_NUM_THREADS", "3")
     wk.sample_walks(graphs.karate(), 4)
-    wk.sample_walks(graphs.karate(), 4, n_threads=2)
+    wk.sample_walks(graphs.karate(), 4, engine=wk.engines.CPU(2))
     assert counts == [3, 2]
 
 

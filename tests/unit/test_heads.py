@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from oracles import exact_levels
-from walkernel.sampling import WalkJob, walk_job
+from walkernel.engines import CPU, FeatureJob
 from walkernel.walks import WalkSpec
 
 KERNEL = wk.Diffusion(1.5)
@@ -88,8 +88,8 @@ def test_streams_that_share_a_head_are_those_that_have_their_own(threads, monkey
     monkeypatch.setattr("walkernel.walks._sampling.BLOCK_WALKS", 32)
     graph, f = graphs.weighted(), KERNEL.modulation(50)
     spec = WalkSpec(graph, np.arange(30), 16, SAMPLER, seed=7)
-    together = walk_job(WalkJob(spec, f, (0, 3, 4), with_norms=True), threads, None)
-    apart = [walk_job(WalkJob(spec, f, (k,), with_norms=True), threads, None)[0] for k in (0, 3, 4)]
+    together = CPU(threads).features(FeatureJob(spec, f, (0, 3, 4), with_norms=True))
+    apart = [CPU(threads).features(FeatureJob(spec, f, (k,), with_norms=True))[0] for k in (0, 3, 4)]
     for stream, rows in enumerate(together):
         assert (rows.matrix != apart[stream].matrix).nnz == 0
         assert np.array_equal(rows.norms, apart[stream].norms)

@@ -77,8 +77,8 @@ def test_settings_are_saved(sampler, tmp_path):
     assert wk.Walks.load(tmp_path / "walks.npz", graph).sampler == sampler
     with np.load(tmp_path / "walks.npz") as archive:
         assert json.loads(str(archive["about"]))["n_walks"] == 4
-    wk.store_features(
-        tmp_path / "features", graph, wk.Diffusion(np.float32(1.0)), np.int64(4), sampler=sampler
+    wk.sample_features(
+        graph, wk.Diffusion(np.float32(1.0)), np.int64(4), sampler=sampler, directory=tmp_path / "features"
     )
     assert wk.open_features(tmp_path / "features").shape == (3, 3)
 

@@ -202,7 +202,7 @@ class TestSumFeatures:
         X = np.ones((N_COLUMNS, 2))
         assert np.array_equal(there.multiply(X, 1), kept.multiply(X, 1))
         assert np.array_equal(there.multiply_transposed(V, 1), kept.multiply_transposed(V, 1))
-        assert np.array_equal(there.tocsr().toarray(), kept.tocsr().toarray())
+        assert np.array_equal(there.tocsr().toarray(), kept.to_scipy().toarray())
         assert np.array_equal(there.dots(there, rows, rows[::-1]), kept.dots(kept, rows, rows[::-1]))
 
 

@@ -175,7 +175,7 @@ def test_steady_states_follow_the_unit(unit):
 
     def state(c):
         return wk.solve_ode(
-            CLUB, c * source, 1.0, initial=c * V, engine="polynomial", matrix="combinatorial"
+            CLUB, c * source, 1.0, initial=c * V, method="polynomial", matrix="combinatorial"
         ).steady_state()  # fmt: skip
 
     assert np.allclose(state(unit) / unit, state(1.0), rtol=1e-9, atol=1e-12)

@@ -98,7 +98,9 @@ def test_walks_are_weighted_with_the_root():
     adjacency = wk.Diffusion(0.5, matrix="adjacency")
     K = wk.estimate_kernel(graph, adjacency, 16, seed=2, stitches=2, ensembles="shared")
     root = wk.sample_walks(graph, 16, seed=2, matrix="adjacency", sampler=K.factors[0].origin.spec.sampler)
-    assert np.allclose(root.features(Symmetric(adjacency, 2)).toarray(), K.factors[0].left.tocsr().toarray())
+    assert np.allclose(
+        root.features(Symmetric(adjacency, 2)).toarray(), K.factors[0].left.to_scipy().toarray()
+    )
 
 
 def test_budget_is_split_between_factors_and_sides():
@@ -137,7 +139,7 @@ def test_bits_do_not_depend_on_threads(ensembles, monkeypatch):
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
         monkeypatch.setattr("walkernel.products.SMALL", 1)
-        K = stitched(graph, 2, ensembles=ensembles, n_threads=threads)
+        K = stitched(graph, 2, ensembles=ensembles, engine=wk.engines.CPU(threads))
         results.append((K @ V, K.to_dense(), K.diagonal()))
     for other in results[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], other, strict=True))
@@ -287,9 +289,9 @@ def test_heads_that_are_kept_once_change_nothing(kind, ensembles):
             )
             for side in range(2)
         ]  # fmt: skip
-        assert np.allclose(factor.left.tocsr().toarray(), sides[0].toarray(), rtol=0, atol=1e-15)
+        assert np.allclose(factor.left.to_scipy().toarray(), sides[0].toarray(), rtol=0, atol=1e-15)
         if K.ensembles == "independent":
-            assert np.allclose(factor.right.tocsr().toarray(), sides[1].toarray(), rtol=0, atol=1e-15)
+            assert np.allclose(factor.right.to_scipy().toarray(), sides[1].toarray(), rtol=0, atol=1e-15)
     dense = K.to_dense()
     assert np.allclose(K @ np.eye(30), dense)
     assert np.allclose(K.entries(3, [4, 3, 9]), dense[3, [4, 3, 9]])

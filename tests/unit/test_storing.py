@@ -11,8 +11,8 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, refused, same, store
-from walkernel import storing
 from walkernel._block_files import Block
+from walkernel.engines import _stored as storing
 
 
 @pytest.fixture
@@ -45,40 +45,40 @@ class TestStored:
 
     def test_opened_again(self, tmp_path, memory):
         store(tmp_path)
-        assert same(wk.open_features(tmp_path).to_csr(), memory)
+        assert same(wk.open_features(tmp_path).to_scipy(), memory)
         assert same(wk.open_features(str(tmp_path)).to_csr(), memory)
 
     def test_order_of_nodes(self, tmp_path):
         nodes = [33, 2, 8, 0, 30]
         stored = store(tmp_path, nodes=nodes, block_size=2)
         assert stored.ids.tolist() == nodes
-        assert same(stored.to_csr(), wk.sample_features(GRAPH, KERNEL, 8, nodes=nodes))
+        assert same(stored.to_scipy(), wk.sample_features(GRAPH, KERNEL, 8, nodes=nodes))
         assert same(stored[[4]], wk.sample_features(GRAPH, KERNEL, 8, nodes=[30]))
 
     def test_one_block_by_default(self, tmp_path, memory):
         stored = store(tmp_path, block_size=None)
         assert stored.n_blocks == 1
-        assert same(stored.to_csr(), memory)
+        assert same(stored.to_scipy(), memory)
 
     def test_blocks_of_a_default_size(self, tmp_path, memory, monkeypatch):
         monkeypatch.setattr(storing, "BLOCK_BYTES", 12 * 8 * 10 * 5.5)  # five nodes of 8 walks of 9 steps
         stored = store(tmp_path, block_size=None)
         assert stored.edges.tolist() == [0, 5, 10, 15, 20, 25, 30, 34]
-        assert same(stored.to_csr(), memory)
+        assert same(stored.to_scipy(), memory)
 
     def test_numpy_integers(self, tmp_path, memory):
-        stored = wk.store_features(
-            tmp_path, GRAPH, KERNEL, np.int64(8), seed=np.uint64(0), block_size=np.int64(10)
+        stored = wk.sample_features(
+            GRAPH, KERNEL, np.int64(8), directory=tmp_path, seed=np.uint64(0), block_size=np.int64(10)
         )
         assert stored.n_blocks == 4
-        assert same(stored.to_csr(), memory)
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(stored.to_scipy(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
 
     def test_relative_path_stays(self, tmp_path, memory, monkeypatch):
         monkeypatch.chdir(tmp_path)
         stored = store("phi")
         monkeypatch.chdir("/")
-        assert same(stored.to_csr(), memory)
+        assert same(stored.to_scipy(), memory)
 
     def test_progress(self, tmp_path):
         seen = []
@@ -98,7 +98,7 @@ class TestStored:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, before[1]))
         try:
             stored = store(tmp_path / "phi", block_size=1)
-            assert same(stored.to_csr(), memory)
+            assert same(stored.to_scipy(), memory)
             assert same(stored[:], memory)
             K = wk.estimate_kernel(GRAPH, KERNEL, 8, directory=tmp_path / "K")
             found = (K @ np.ones(34), K.diagonal(), K.to_dense(), K.estimate_product(np.ones(34)).stderr)
@@ -120,15 +120,15 @@ class TestStored:
             store(tmp_path)
         assert [path.name for path in blocks_of(tmp_path)] == ["block-000000", "block-000001"]
         assert list(tmp_path.glob(".*.part")) == []
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
         assert len(walked) == 5
 
     @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
     def test_pickled_by_path(self, tmp_path, memory, protocol):
         packed = pickle.dumps(store(tmp_path), protocol)
         assert len(packed) < 600
-        assert same(pickle.loads(packed).to_csr(), memory)
-        assert same(copy.deepcopy(wk.open_features(tmp_path)).to_csr(), memory)
+        assert same(pickle.loads(packed).to_scipy(), memory)
+        assert same(copy.deepcopy(wk.open_features(tmp_path)).to_scipy(), memory)
 
     def test_pickled_and_replaced(self, tmp_path):
         packed = pickle.dumps(store(tmp_path / "phi"))
@@ -143,8 +143,8 @@ class TestStored:
         assert np.array_equal(again.to_dense(), K.to_dense())
 
     def test_other_thread_counts_open_the_same(self, tmp_path, walked):
-        store(tmp_path, n_threads=1)
-        store(tmp_path, n_threads=3)
+        store(tmp_path, engine=wk.engines.CPU(1))
+        store(tmp_path, engine=wk.engines.CPU(3))
         assert len(walked) == 4
 
 
@@ -201,7 +201,7 @@ class TestGoingOn:
     def test_finished_is_only_opened(self, tmp_path, walked, memory):
         store(tmp_path)
         times = [path.stat().st_mtime_ns for path in sorted(tmp_path.iterdir())]
-        assert same(store(tmp_path, block_size=None).to_csr(), memory)
+        assert same(store(tmp_path, block_size=None).to_scipy(), memory)
         assert len(walked) == 4
         assert times == [path.stat().st_mtime_ns for path in sorted(tmp_path.iterdir())]
 
@@ -213,7 +213,7 @@ class TestGoingOn:
         before = [path.stat() for path in kept]
         for path in lost:
             path.unlink()
-        assert same(store(tmp_path, block_size=size).to_csr(), memory)
+        assert same(store(tmp_path, block_size=size).to_scipy(), memory)
         assert walked == [list(range(10, 20)), list(range(30, 34))]
         after = [path.stat() for path in kept]
         assert [(a.st_ino, a.st_mtime_ns) for a in before] == [(a.st_ino, a.st_mtime_ns) for a in after]
@@ -233,7 +233,7 @@ class TestGoingOn:
                 FileNotFoundError, match=f"block-00000{stop + 1} .*missing in .*, of 4 blocks"
             ):
                 wk.open_features(tmp_path)
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
         assert len(walked) == 4
 
     def test_unfinished_files_are_removed(self, tmp_path, memory):
@@ -242,13 +242,13 @@ class TestGoingOn:
         for name in (".block-000002.0123456789ab.part", ".manifest.json.0123456789ab.part"):
             (tmp_path / name).write_bytes(b"half")
         (tmp_path / ".mine.part").write_bytes(b"not of ours")
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
         assert [path.name for path in tmp_path.glob(".*.part")] == [".mine.part"]
 
     def test_killed_before_the_manifest(self, tmp_path, memory):
         (tmp_path / ".lock").touch()
         (tmp_path / ".manifest.json.0123456789ab.part").write_bytes(b"")
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
         assert len(list(tmp_path.iterdir())) == 6
 
     def test_manifest_is_made_again(self, tmp_path, walked, memory):
@@ -256,7 +256,7 @@ class TestGoingOn:
         text = (tmp_path / "manifest.json").read_text()
         (tmp_path / "manifest.json").unlink()
         blocks_of(tmp_path)[1].unlink()
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
         assert len(walked) == 5
         assert (tmp_path / "manifest.json").read_text() == text
 

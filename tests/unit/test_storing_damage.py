@@ -10,19 +10,19 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, store
-from walkernel import storing
 from walkernel._stores import digest_of_json
+from walkernel.engines import CPU
 
 SMALL = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
 
 
 def store_small(folder, seed=0):
-    return wk.store_features(folder, SMALL, KERNEL, 4, seed=seed, block_size=2)
+    return wk.sample_features(SMALL, KERNEL, 4, directory=folder, seed=seed, block_size=2)
 
 
 def contents(features):
     """Return all that is in some features, bit by bit."""
-    whole = features.to_csr()
+    whole = features.to_scipy()
     return [
         features.ids.tobytes(),
         *(getattr(whole, name).tobytes() for name in ("indptr", "indices", "data")),
@@ -143,7 +143,7 @@ class TestBlocks:
 
     def test_of_another_kernel(self, tmp_path):
         store(tmp_path / "one")
-        wk.store_features(tmp_path / "other", GRAPH, wk.Diffusion(1.1), 8, block_size=10)
+        wk.sample_features(GRAPH, wk.Diffusion(1.1), 8, directory=tmp_path / "other", block_size=10)
         shutil.copy(tmp_path / "other" / "block-000002", tmp_path / "one")
         with pytest.raises(ValueError, match=r"block-000002 in .*one is damaged: it belongs to other"):
             wk.open_features(tmp_path / "one")
@@ -264,7 +264,7 @@ class TestManifest:
         ):
             store(tmp_path)
         (tmp_path / "manifest.json").unlink()
-        monkeypatch.setattr(storing, "walk_job", None)  # nothing is made again
+        monkeypatch.setattr(CPU, "features", None)  # nothing is made again
         assert contents(store(tmp_path)) == intact
 
     def test_of_another_run(self, tmp_path):

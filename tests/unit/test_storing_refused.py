@@ -33,7 +33,7 @@ class TestRefusals:
     def test_other_arguments(self, tmp_path, options, words, walked):
         store(tmp_path)
         message = refused(ValueError, tmp_path, **options)
-        assert message.startswith("store_features: directory must be one")
+        assert message.startswith("sample_features: directory must be one")
         assert all(word in message for word in words), message
         assert "Use the same arguments to resume, or use another directory." in message
         assert len(walked) == 4
@@ -51,7 +51,7 @@ class TestRefusals:
     def test_other_features(self, tmp_path, graph, kernel, n_walks, word):
         store(tmp_path)
         with pytest.raises(ValueError, match=f"(the same {word}|have {word} =)"):
-            wk.store_features(tmp_path, graph, kernel, n_walks)
+            wk.sample_features(graph, kernel, n_walks, directory=tmp_path)
 
     def test_other_ensembles_and_stitches(self, tmp_path):
         wk.estimate_kernel(GRAPH, KERNEL, 8, directory=tmp_path)
@@ -65,9 +65,9 @@ class TestRefusals:
 
     def test_labels_tell_graphs_apart(self, tmp_path):
         edges = [("a", "b"), ("b", "c")]
-        wk.store_features(tmp_path, wk.Graph.from_edges(edges), KERNEL, 8)
+        wk.sample_features(wk.Graph.from_edges(edges), KERNEL, 8, directory=tmp_path)
         with pytest.raises(ValueError, match="the same graph"):
-            wk.store_features(tmp_path, wk.Graph.from_edges([("x", "y"), ("y", "z")]), KERNEL, 8)
+            wk.sample_features(wk.Graph.from_edges([("x", "y"), ("y", "z")]), KERNEL, 8, directory=tmp_path)
 
     def test_directory_of_something_else(self, tmp_path):
         (tmp_path / "notes.txt").write_text("mine")
@@ -130,13 +130,13 @@ class TestLock:
     def test_it_is_let_go_after_an_error(self, tmp_path, memory):
         with pytest.raises(ZeroDivisionError):
             store(tmp_path, progress=lambda done, total: 1 // 0)
-        assert same(store(tmp_path).to_csr(), memory)
+        assert same(store(tmp_path).to_scipy(), memory)
 
     def test_finished_features_need_none(self, tmp_path, memory):
         store(tmp_path)
         with _block_files.exclusive(tmp_path):
-            assert same(store(tmp_path).to_csr(), memory)
-            assert same(wk.open_features(tmp_path).to_csr(), memory)
+            assert same(store(tmp_path).to_scipy(), memory)
+            assert same(wk.open_features(tmp_path).to_scipy(), memory)
 
     def test_another_process(self, tmp_path):
         script = (

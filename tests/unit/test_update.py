@@ -140,8 +140,8 @@ def test_threads_share_the_work(monkeypatch):
     monkeypatch.setattr(_weighing, "FEW_DEPOSITS", 1)
     for sampler in HEADS:
         for new in (path((0, 2)), path(without=[(4, 5)], n_nodes=22), path((3, 9), without=[(18, 19)])):
-            walks = wk.sample_walks(path(), 5, sampler=sampler)
-            walks.update(new, n_threads=3)
+            walks = wk.sample_walks(path(), 5, sampler=sampler, engine=wk.engines.CPU(3))
+            walks.update(new)
             assert bits(walks) == bits(wk.sample_walks(new, 5, sampler=sampler))
 
 
@@ -223,7 +223,6 @@ def test_ids_that_become_labels():
     ("arguments", "error", "text"),
     [
         (([(0, 1)],), TypeError, "new_graph must be a Graph"),
-        ((path(), {"n_threads": 0}), ValueError, "n_threads must be"),
         ((path(), {"progress": 3}), TypeError, "progress must be"),
     ],
 )

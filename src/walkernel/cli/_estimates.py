@@ -94,7 +94,7 @@ def _write_file(
 
         rows = sample_on_cluster(*features, block_size=block_size, **options).to_csr()
     else:
-        from walkernel.sampling import sample_features
+        from walkernel.engines import sample_features
 
         rows = sample_features(*features, **options)
     with atomic_write(out) as file:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel.engines import sample_walks
 from walkernel.features import Walks
 from walkernel.graph import Graph
-from walkernel.sampling import sample_walks
 from walkernel.walks import IndependentWalks
 
 

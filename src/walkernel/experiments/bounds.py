@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from walkernel.engines import sample_walks
 from walkernel.experiments._graphs import load, present
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.experiments.learned_f import KERNEL, C
-from walkernel.sampling import sample_walks
 from walkernel.theory import batch_length, rademacher_bound
 from walkernel.walks import IndependentWalks
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import kmeans_plusplus
 
+from walkernel.engines import sample_features
 from walkernel.experiments._graphs import absent, load, present
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.kernels import Diffusion
 from walkernel.operators import estimate_kernel, polynomial_operator
-from walkernel.sampling import sample_features
 from walkernel.tasks import KernelKMeans, clustering_error
 from walkernel.walks import IndependentWalks
 

@@ -15,11 +15,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel.datasets import cylinder_mesh
+from walkernel.engines import sample_walks
 from walkernel.experiments._graphs import absent, load, present
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, RegularizedLaplacian
-from walkernel.sampling import sample_walks
 from walkernel.walks import CoupledWalks, IndependentWalks, Sampler
 
 Floats = NDArray[np.float64]

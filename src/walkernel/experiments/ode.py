@@ -72,7 +72,7 @@ def _errors(cell: Cell, run: Run) -> list[Row]:
     """Return the errors of one rule on one graph, and what random times cost even with the exact kernel."""
     name, rule = cell.given["graph"], cell.given["rule"]
     graph = load(name).graph
-    exact = solve(graph, engine="polynomial").x[0]
+    exact = solve(graph, method="polynomial").x[0]
     counts: list[Any] = [*WALKS, ALONE] if rule == "monte-carlo" else list(WALKS)
     key = (32, GRAPHS.index(name), list(RULES).index(rule))
     seeds = run.seeds(*key).integers(2**31, size=(len(counts), REPEATS["full"])).tolist()
@@ -100,7 +100,7 @@ def _growth(cell: Cell, run: Run) -> list[Row]:
     graph = load(name).graph
     laplacian = np.eye(graph.n_nodes) - graph.to_scipy("normalized").toarray()
     literal = {"matrix": "positive-laplacian"}
-    decays, grows = (solve(graph, [TIME, LATE], engine="polynomial", **sign) for sign in ({}, literal))
+    decays, grows = (solve(graph, [TIME, LATE], method="polynomial", **sign) for sign in ({}, literal))
     seeds = run.seeds(32, GRAPHS.index(name), 9).integers(2**31, size=REPEATS[run.size]).tolist()
     errors = errors_of(
         graph, grows.x[0], seeds, n_points=RULES["gauss-legendre"], **literal, **_walking(MANY)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.datasets import erdos_renyi
+from walkernel.engines import sample_features
 from walkernel.experiments._errors import squared_error
 from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion
 from walkernel.operators import exact_kernel, polynomial_operator
-from walkernel.sampling import sample_features
 from walkernel.walks import IndependentWalks
 
 T = TypeVar("T")

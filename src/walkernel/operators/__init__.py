@@ -2,13 +2,7 @@
 
 from walkernel.operators._base import KernelOperator
 from walkernel.operators._error_bars import Estimate, enough_groups
-from walkernel.operators._estimate import (
-    build_operator,
-    check_no_tolerance,
-    directory_source,
-    estimate_kernel,
-    validate_request,
-)
+from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_operator
@@ -22,14 +16,10 @@ __all__ = [
     "Product",
     "Side",
     "Walked",
-    "build_operator",
-    "check_no_tolerance",
-    "directory_source",
     "enough_groups",
     "estimate_kernel",
     "exact_kernel",
     "normalize_columns",
     "polynomial_operator",
     "standard_errors",
-    "validate_request",
 ]

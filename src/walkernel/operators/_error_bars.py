@@ -23,6 +23,7 @@ from scipy.special import stdtrit
 
 from walkernel._checks import real_number, refuse
 from walkernel.convergence import find_series, largest_norm
+from walkernel.engines import CPU, Engine
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
@@ -135,6 +136,8 @@ class Origin(NamedTuple):
     weights: Pair
     ensembles: str
     n_steps: int = 0
+    engine: Engine = CPU()
+    """Where they are walked again."""
 
     @property
     def kernel(self) -> Kernel:
@@ -154,7 +157,7 @@ class Origin(NamedTuple):
         """Return the walks of both sides: the same ones where they are shared."""
 
         def walks(number: int) -> Walked:
-            return Walked(self.side(number).at(ids), self.weights, self.n_groups)
+            return Walked(self.side(number).at(ids), self.weights, self.n_groups, self.engine)
 
         left = walks(0)
         if self.weights.other is None:

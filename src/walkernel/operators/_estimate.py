@@ -13,16 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from walkernel._checks import check_instance, one_of, progress_callback, refuse, thread_count
+from walkernel._checks import check_instance, one_of, progress_callback, refuse
 from walkernel._door import door
 from walkernel._files import file_path
 from walkernel._random import check_seed
 from walkernel.convergence import check_convergence
+from walkernel.engines import Engine, FeatureJob, resolve, store
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
@@ -31,9 +29,7 @@ from walkernel.operators._plan import Plan, Request, check_reach, is_two_sided, 
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing
-from walkernel.products import FeatureMatrix, HostFeatures, SumFeatures, identity_features
-from walkernel.sampling import WalkJob, walk_job
-from walkernel.storing import Produce, local_producer, store_job
+from walkernel.products import FeatureMatrix, SumFeatures, identity_features
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
 
@@ -52,7 +48,7 @@ def estimate_kernel(
     budget: float | None = None,
     tolerance: float | None = None,
     directory: str | os.PathLike[str] | None = None,
-    n_threads: int | None = None,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelOperator:
     """Estimate a kernel from random walks: an unbiased operator, never an N×N matrix.
@@ -90,11 +86,12 @@ def estimate_kernel(
         that the error is no larger, with a confidence of 95 %. What would take more than 1e10 steps is
         refused.
     directory : path, optional
-        Keep the features there, block by block, in place of memory. A call that was stopped goes on when it
+        Keep the features there, block by block, instead of in memory. A call that was stopped resumes when it
         is repeated with the same arguments, and one that was finished opens what is there. One process
         writes at a time.
-    n_threads : int, optional
-        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled and features are kept: see ``walkernel.engines``. None is the environment
+        variable ``WALKERNEL_ENGINE``, or else the CPU.
     progress : callable, optional
         Called with (nodes done, nodes in all) after each block of nodes, for each side and factor.
 
@@ -119,13 +116,11 @@ def estimate_kernel(
         owner, graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
-    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
-    if directory is None:
-        source: Source = partial(_in_memory, n_threads=threads, progress=report)
-    else:
+    where, report = resolve(owner, engine), progress_callback(owner, progress)
+    if directory is not None:
         check_no_tolerance(owner, tolerance)
-        source = directory_source(owner, directory, None, local_producer(threads), report)
-    return build_operator(request, tolerance, check_seed(owner, seed), source)
+    source = partial(_sample_features, where, report, directory)
+    return build_operator(request, tolerance, check_seed(owner, seed), where, source)
 
 
 def validate_request(
@@ -157,11 +152,13 @@ def validate_request(
     return Request(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
 
 
-def build_operator(request: Request, tolerance: float | None, seed: int, source: Source) -> KernelOperator:
-    """Decide what was left open, and make the operator from the walks that a source samples."""
+def build_operator(
+    request: Request, tolerance: float | None, seed: int, engine: Engine, source: Source
+) -> KernelOperator:
+    """Decide what was left open, and make the operator from the features of a source."""
 
     def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
-        factors = _factors(request, plan, seed, source)
+        factors = _factors(request, plan, seed, engine, source)
         return factors[0] if plan.weights.stitches == 1 else StitchedOperator(request.graph, factors)
 
     if tolerance is not None:
@@ -178,65 +175,39 @@ def check_no_tolerance(owner: str, tolerance: float | None) -> None:
         refuse(owner, "tolerance", "None with a directory", tolerance, remedy)
 
 
-def directory_source(
-    owner: str,
-    directory: str | os.PathLike[str],
-    block_size: int | None,
-    produce: Produce,
+Source = Callable[[FeatureJob], Sequence[FeatureMatrix]]
+"""What makes features: an engine, in memory or in files."""
+
+
+def _sample_features(
+    engine: Engine,
     progress: Callable[[int, int], object] | None,
-) -> Source:
-    """Return a source that keeps features in a directory: one folder for each direction of walks."""
-    place = file_path(owner, directory, parameter="directory")
-
-    def source(job: WalkJob) -> Sequence[SampledRows]:
-        folder = place / ("against-edges" if job.spec.transpose else "along-edges")
-        return store_job(owner, folder, job, block_size, produce, progress)
-
-    return source
-
-
-class SampledRows(Protocol):
-    """Features of one set of walks, ``norms`` of their rows, and the number of steps."""
-
-    @property
-    def matrix(self) -> FeatureMatrix: ...
-    @property
-    def norms(self) -> NDArray[np.float64]: ...
-    @property
-    def n_steps(self) -> int: ...
+    directory: str | os.PathLike[str] | None,
+    job: FeatureJob,
+) -> Sequence[FeatureMatrix]:
+    """Return the features of a job; in a directory, one folder has those of each direction of walks."""
+    if directory is None:
+        return engine.features(job, progress)
+    place = file_path("estimate_kernel", directory, parameter="directory")
+    folder = place / ("against-edges" if job.spec.transpose else "along-edges")
+    return store("estimate_kernel", folder, job, None, engine, progress)
 
 
-Source = Callable[[WalkJob], Sequence[SampledRows]]
-"""What samples sets of walks: in this process, into files, or on a cluster."""
-
-
-class _Rows(NamedTuple):
-    matrix: FeatureMatrix
-    norms: NDArray[np.float64]
-    n_steps: int
-
-
-def _in_memory(
-    job: WalkJob, n_threads: int, progress: Callable[[int, int], object] | None
-) -> list[SampledRows]:
-    """Sample sets of walks in this process."""
-    found = walk_job(job, n_threads=n_threads, progress=progress)
-    return [_Rows(HostFeatures(rows.matrix), rows.norms, rows.n_steps) for rows in found]
-
-
-def _factors(request: Request, plan: Plan, seed: int, source: Source) -> list[FeatureOperator]:
+def _factors(
+    request: Request, plan: Plan, seed: int, engine: Engine, source: Source
+) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
     graph = request.graph
     stitches, independent = plan.weights.stitches, is_two_sided(plan.weights, plan.ensembles)
     evens, odds = list(range(0, 2 * stitches, 2)), list(range(1, 2 * stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
-    found: dict[int, SampledRows] = {}
+    found: dict[int, FeatureMatrix] = {}
     for streams in together:
         found |= zip(streams, _sample(request, plan, seed, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
     spec = _spec(request, plan, seed)
-    origins = [Origin(spec.on_stream(k), plan.weights, plan.ensembles, n_steps) for k in evens]
+    origins = [Origin(spec.on_stream(k), plan.weights, plan.ensembles, n_steps, engine.local) for k in evens]
     return [_join(request, plan, found, origin) for origin in origins]
 
 
@@ -246,15 +217,15 @@ def _spec(request: Request, plan: Plan, seed: int) -> WalkSpec:
     )
 
 
-def _join(request: Request, plan: Plan, found: dict[int, SampledRows], origin: Origin) -> FeatureOperator:
+def _join(request: Request, plan: Plan, found: dict[int, FeatureMatrix], origin: Origin) -> FeatureOperator:
     """Return the factor whose walks begin with a stream."""
     graph, ids = request.graph, request.ids
-    left, norms = found[origin.spec.stream].matrix, found[origin.spec.stream].norms
+    left = found[origin.spec.stream]
     sides: list[FeatureMatrix] = [left]
     if plan.weights.other is None:
         sides.append(identity_features(ids, graph.n_nodes))
     elif plan.ensembles == "independent":
-        sides.append(found[origin.spec.stream + 1].matrix)
+        sides.append(found[origin.spec.stream + 1])
     reached = None
     if ids.size < graph.n_nodes:
         reached, sides = left.compact(*sides[1:])
@@ -265,18 +236,20 @@ def _join(request: Request, plan: Plan, found: dict[int, SampledRows], origin: O
     if plan.weights.other is None:
         return LazyOperator(graph, ids, *sides, **about)
     if plan.ensembles == "debiased":
-        about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, norms)
+        about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, left.norms)
     return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
 
 
-def _sample(request: Request, plan: Plan, seed: int, source: Source, streams: list[int]) -> list[SampledRows]:
+def _sample(
+    request: Request, plan: Plan, seed: int, source: Source, streams: list[int]
+) -> list[FeatureMatrix]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     spec = _spec(request, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
     f = plan.weights.values(spec.longest + 1, spec.scale)
     separate = plan.weights.stitches > 1 and plan.sampler.head > 0
-    found = source(WalkJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
+    found = source(FeatureJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
     if not separate:
         return list(found)
     *walked, head = found
-    return [_Rows(SumFeatures(head.matrix, rows.matrix), rows.norms, rows.n_steps) for rows in walked]
+    return [SumFeatures(head, rows) for rows in walked]

@@ -20,10 +20,10 @@ from walkernel.budgeting import (
     matched_after,
 )
 from walkernel.convergence import Modulated
+from walkernel.engines import MAX_WALKS
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import MAX_STITCHES, check_served, checked_sampler, choose_pair, warn_of_unreached
-from walkernel.sampling import MAX_WALKS
 from walkernel.walks import CoupledWalks, Sampler
 from walkernel.weights import Pair
 

@@ -22,26 +22,21 @@ node, in double precision, and numbers within [−1, 1]; squares are taken of nu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
+from walkernel.engines import Engine, GroupSums
 from walkernel.features import modulation_values
 from walkernel.products import FeatureMatrix
-from walkernel.sampling import WalkJob, walk_job
 from walkernel.walks import WalkSpec, over_threads
 from walkernel.weights import Pair
 
-if TYPE_CHECKING:
-    from walkernel.walks._projections import Projection
-
 SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
-FEW_WALKS = 2**16
-"""Walks whose features are kept for each group; of more, the walks are walked again for each sum."""
 FEW_TERMS = 2**18
 """Multiplications that SciPy makes in double precision; more are compiled and in single precision."""
 FEW_GROUPS = 4
@@ -70,66 +65,18 @@ class Walked(NamedTuple):
     spec: WalkSpec
     weights: Pair
     n_groups: int
+    engine: Engine
 
-    def again(
-        self, reached: NDArray[np.int64] | None, n_columns: int, n_groups: int
-    ) -> Projection | GroupFeatures:
-        """Return the first groups of the walks, ready to be walked again, or as features if they are few."""
-        if self.spec.ids.size * self.spec.n_walks <= FEW_WALKS:
-            kept = self.features() if reached is None else self.features()[:, reached]
-            first = np.arange(kept.shape[0]) % self.n_groups < n_groups
-            return GroupFeatures(kept[first] if n_groups < self.n_groups else kept, n_groups)
-        from walkernel.walks._projections import Projection
-
-        columns = None
-        if reached is not None:
-            columns = np.full(self.spec.graph.n_nodes, -1, dtype=np.int32)
-            columns[reached] = np.arange(reached.size)
-        walks = self.spec.first_walks(n_groups * (self.spec.n_walks // self.n_groups))
-        threads = thread_count("estimate_product", None)
-        return Projection(walks, self._factors(), n_groups, columns, n_columns, threads)
+    def again(self, reached: NDArray[np.int64] | None, few: int) -> GroupSums:
+        """Return sums over the first few groups of the walks."""
+        return self.engine.group_sums(self.spec, self._f(), self.n_groups, few, reached)
 
     def features(self) -> scipy.sparse.csr_array:
         """Return the features of each group of walks of each start node, (starts · n_groups, n_nodes)."""
-        job = WalkJob(self.spec, self._f(), (self.spec.stream,), n_groups=self.n_groups)
-        return walk_job(job)[0].matrix
+        return self.engine.group_features(self.spec, self._f(), self.n_groups)
 
     def _f(self) -> NDArray[np.float64]:
         return modulation_values(self.spec, self.weights, self.spec.longest + 1)
-
-    def _factors(self) -> NDArray[np.float64]:
-        """Return what the load of a deposit is multiplied by: f / S over the walks of a group."""
-        return self._f() / self.spec.law.survival * (self.n_groups / self.spec.n_walks)
-
-
-class GroupFeatures(NamedTuple):
-    """Sums over the walks of each group, as of a ``Projection``, from features of all groups."""
-
-    features: scipy.sparse.csr_array  # (starts · n_groups, columns)
-    n_groups: int
-
-    def project(
-        self,
-        u: NDArray[np.float64],  # (c, columns), or empty
-        v: NDArray[np.float64],  # (starts, c), or empty
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns)."""
-        G, rows = self.n_groups, self.features.shape[0]
-        gathered = scattered = np.empty((0, 0, 0))
-        if u.size:
-            gathered = np.moveaxis((self.features @ u.T).reshape(rows // G, G, -1), 1, 2).copy()
-        if v.size:
-            place = np.tile(np.arange(G), rows // G), np.arange(rows)
-            sums = [scipy.sparse.csr_array((np.repeat(own, G), place), shape=(G, rows)) for own in v.T]
-            scattered = np.stack([(own @ self.features).toarray() for own in sums])
-        return gathered, scattered
-
-    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
-        products = self.features @ (sizes[:, None] * others)
-        products = products.reshape(-1, self.n_groups, others.shape[1])
-        products -= products.mean(axis=1, keepdims=True)
-        return root_sum_of_squares(products.reshape(len(products), -1))
 
 
 class Side(NamedTuple):
@@ -173,29 +120,29 @@ class Product(NamedTuple):
 
     def _first_order(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dL_g u, (rows, c, n_groups), and du_g, (c, n_groups, columns), empty if there are none."""
-        rows, n_columns = self.left.features.shape
+        rows = self.left.features.shape[0]
         left, right = self.left.walked, self.right.walked
         shared = left is not None and left is right
         gathered, moved = np.zeros((rows, V.shape[1], self.n_groups)), NOTHING
         if left is not None:
-            u = self.right.features.multiply_transposed(V, thread_count("estimate_product", None))
-            walks = left.again(self.reached, n_columns, self.n_groups)
+            u = self.right.features.multiply_transposed(V)
+            walks = left.again(self.reached, self.n_groups)
             gathered, moved = walks.project(np.ascontiguousarray(u.T), V if shared else NOTHING)
             gathered = _from_mean(gathered, axis=2)
         if right is not None and not shared:
-            _, moved = right.again(self.reached, n_columns, self.n_groups).project(NOTHING, V)
+            _, moved = right.again(self.reached, self.n_groups).project(NOTHING, V)
         if moved.size:
             moved = _from_mean(moved, axis=1)
         return gathered, moved
 
-    def _few_groups(self) -> Projection | GroupFeatures | None:
+    def _few_groups(self) -> GroupSums | None:
         """Return the first groups of the left-hand side, if both sides are random and have enough of them."""
         few = min(FEW_GROUPS, self.n_groups // 2)
         if self.left.walked is None or self.right.walked is None or few < 2:
             return None
-        return self.left.walked.again(self.reached, self.left.features.shape[1], few)
+        return self.left.walked.again(self.reached, few)
 
-    def _second_order(self, walks: Projection | GroupFeatures, groups: Groups) -> NDArray[np.float64]:
+    def _second_order(self, walks: GroupSums, groups: Groups) -> NDArray[np.float64]:
         """Return √T from the products of dL_g and du_h, h in none of the groups g."""
         G, few = self.n_groups, walks.n_groups
         norms = walks.product_norms(groups.sizes, np.ascontiguousarray(groups.values[:, few:]))

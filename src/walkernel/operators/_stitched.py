@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, refuse, thread_count
+from walkernel._checks import Described, refuse
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -196,7 +196,7 @@ class StitchedOperator(KernelOperator):
         deviations add up at most.
         """
         origin, n = self.factors[0]._walked_by(), self.shape[0]
-        laws, threads = [WalkLaw.of(origin, side) for side in (0, 1)], thread_count("estimate", None)
+        laws = [WalkLaw.of(origin, side) for side in (0, 1)]
         fronts = [law.fronts(self.ids) for law in laws]
         f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
         laws = [law.normalize_columns(f_size) for law in laws]
@@ -210,9 +210,7 @@ class StitchedOperator(KernelOperator):
         first = 0.0
         for factor, (R, r_size) in zip(self.factors, reversed(after), strict=True):
             L, l_size = before
-            right, left = (
-                side.multiply_transposed(V, threads) for side, V in ((factor.right, R), (factor.left, L))
-            )
+            right, left = (side.multiply_transposed(V) for side, V in ((factor.right, R), (factor.left, L)))
             v_size = max(float(np.abs(right).max()), float(np.abs(left).max())) or 1.0
             unit = f_size * l_size * r_size * v_size
             first = first or unit

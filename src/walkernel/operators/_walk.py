@@ -9,7 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from walkernel._checks import fits_in_memory, refuse, thread_count
+from walkernel._checks import fits_in_memory, refuse
 from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -93,8 +93,7 @@ class FeatureOperator(KernelOperator):
         return explain_walks(self, [self], self._walked_by())
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        threads = thread_count("KernelOperator @", None)
-        product = self.left.multiply(self.right.multiply_transposed(V, threads), threads)
+        product = self.left.multiply(self.right.multiply_transposed(V))
         return product if self.correction is None else product + self.correction[:, None] * V
 
     def _transpose(self) -> FeatureOperator:

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import warn, without_warnings
+from walkernel.engines import CPU
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
-from walkernel.sampling import record_walks
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
     FeaturesOf,
@@ -389,7 +389,7 @@ def features_of(spec: WalkSpec, ids: NDArray[np.int64]) -> FeaturesOf:
     """
     unit_features: dict[int, scipy.sparse.csr_array] = {}
     is_kept = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MAX_LEARNING_BYTES
-    own = record_walks(spec.at(ids)) if is_kept else None
+    own = CPU().walks(spec.at(ids)) if is_kept else None
 
     def weighted(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
         return WALK_CACHE.features(spec, weights, ids) if own is None else own.features(weights)

@@ -23,11 +23,11 @@ from walkernel._checks import (
     progress_callback,
     real_array,
     refuse,
-    thread_count,
     whole_number,
 )
 from walkernel._door import door, warn
 from walkernel._random import check_seed
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import KernelOperator, polynomial_operator
@@ -154,17 +154,17 @@ def solve_ode(
     sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
-    engine: str | Callable[[Kernel], KernelOperator] = "walks",
+    method: str = "walks",
     pair: str = "auto",
     quadrature: str = "gauss-legendre",
     n_points: int | None = None,
     density: Any = None,
-    n_threads: int | None = None,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ODESolution:
     """Solve x' = Gx + y(t) from x(0) on the nodes of a graph.
 
-    For the state of all nodes, ``engine="polynomial"`` is faster and accurate to ten digits. Walks are
+    For the state of all nodes, ``method="polynomial"`` is faster and accurate to ten digits. Walks are
     preferable for a few ``nodes`` of a large graph, because their cost does not depend on its size, and they
     give error bars.
 
@@ -191,10 +191,9 @@ def solve_ode(
         Seed of the walks and of random times.
     nodes : list of nodes, optional
         Nodes at which x is returned; all nodes if not given.
-    engine : {"walks", "polynomial"} or callable
+    method : {"walks", "polynomial"}
         Walks with error bars, or deterministic sparse products, which ignore n_walks, sampler, pair and
-        n_threads; or a function that returns the operator of a kernel on all nodes, for instance on a
-        cluster, in which case standard errors are NaN.
+        engine.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
         and is the choice of "auto" if ``nodes`` are given.
@@ -204,8 +203,8 @@ def solve_ode(
         Points of the rule; as many as a smooth source needs, or 10 Monte Carlo samples, if not given.
     density : distribution, optional
         With ``rvs`` and ``pdf`` on [0, last t], as scipy.stats has them; uniform if not given.
-    n_threads : int, optional
-        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
     progress : callable, optional
         Called with (parts done, parts in all).
 
@@ -218,7 +217,7 @@ def solve_ode(
     >>> import numpy as np, walkernel as wk
     >>> ring = wk.Graph.from_edges([(i, (i + 1) % 10) for i in range(10)])
     >>> heat = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], n_walks=1024)
-    >>> exact = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], engine="polynomial")
+    >>> exact = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], method="polynomial")
     >>> bool((abs(heat.x - exact.x) < 5 * heat.stderr + 1e-9).all())
     True
     """
@@ -227,8 +226,7 @@ def solve_ode(
         owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
     )
     one_of(owner, "matrix", matrix, GENERATORS)
-    if not callable(engine):
-        one_of(owner, "engine", engine, ("walks", "polynomial"))
+    one_of(owner, "method", method, ("walks", "polynomial"))
     one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
     one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
@@ -240,13 +238,9 @@ def solve_ode(
     count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
         check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
-    threads, report = thread_count(owner, n_threads), progress_callback(owner, progress)
+    where, report = resolve(owner, engine), progress_callback(owner, progress)
     warn_of_growth(problem.G)
-    if callable(engine):
-        terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=True)
-        estimate = _multiply_out(problem, terms, partial(_checked_operator, engine, graph), ids, report)
-        estimate.variance[:] = np.nan
-    elif engine == "polynomial":
+    if method == "polynomial":
         if samples is None:
             estimate = _march(problem, n_points, ids, report)
         else:
@@ -258,7 +252,7 @@ def solve_ode(
         widest = problem.kernel(problem.t[-1])
         used = checked_sampler(graph, chosen(widest), sampler, count, n_sets=min(GROUPS, count))
         spec = WalkSpec(graph, ids, count, used, seed, matrix=problem.G.matrix)
-        plan = WalkPlan(spec, chosen, threads, report)
+        plan = WalkPlan(spec, chosen, where, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=lazy)
         estimate = solve_by_walks(plan, terms, problem.t.size)
     variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
@@ -341,16 +335,6 @@ def _march(
         if progress is not None:
             progress(k + 1, problem.t.size)
     return Estimate(states, np.zeros_like(states), NO_SHARES, [])
-
-
-def _checked_operator(
-    engine: Callable[[Kernel], KernelOperator], graph: Graph, kernel: Kernel
-) -> KernelOperator:
-    """Return the operator of a kernel by the user's function, checked."""
-    K = engine(kernel)
-    if not isinstance(K, KernelOperator) or K.shape[0] != graph.n_nodes:
-        refuse("solve_ode", "engine", "a function that returns an operator on all nodes", K)
-    return K
 
 
 def _multiply_out(

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
+from walkernel.engines import Engine
 from walkernel.kernels import Kernel
-from walkernel.products import multiply
-from walkernel.sampling import record_walks
+from walkernel.products import HostFeatures
 from walkernel.walks import WalkSpec
 from walkernel.weights import Lazy, Symmetric
 
@@ -56,7 +56,7 @@ class WalkPlan(NamedTuple):
 
     spec: WalkSpec
     pair: type[Symmetric] | type[Lazy]
-    n_threads: int
+    engine: Engine
     progress: Callable[[int, int], object] | None
 
     @property
@@ -73,7 +73,7 @@ class WalkPlan(NamedTuple):
         size = max(1, int(DEPOSITS_AT_ONCE / (spec.n_walks * (1 + spec.sampler.mean_steps))))
         for first in range(0, ids.size, size):
             block = ids[first : first + size]
-            walks = record_walks(spec.at(block), self.n_threads)
+            walks = self.engine.walks(spec.at(block))
             with without_warnings(InfiniteVarianceWarning):  # the walks suit the last time
                 features = [walks.features(self.pair(term.kernel)) for term in terms]
             yield block, features
@@ -120,7 +120,7 @@ def _group_estimates(
             rows = slice(first, first + block.size)
             first += block.size
             for i, (term, phi, vectors) in enumerate(zip(terms, features, carried, strict=True)):
-                products, time = multiply(phi, vectors, plan.n_threads), term.time - times[0]
+                products, time = HostFeatures(phi, n_threads=None).multiply(vectors), term.time - times[0]
                 left[time, rows, group] += products[:, 0]
                 if plan.pair is Symmetric:
                     right[time, rows] += products[:, 1:]

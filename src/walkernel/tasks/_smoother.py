@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
+from walkernel.engines import CPU
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
@@ -165,10 +166,10 @@ class NodeSmoother(NodeRegressor):
         groups = enough_groups(type(self).__name__, spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
         lazy = self._pair.other is None
-        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups)
+        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups, CPU())
         features = WALK_CACHE.features(spec, self._pair, asked)
         product = Product(
-            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups)),
+            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups, CPU())),
             Side(self._right_side(spec, known), right),
             groups,
         )

@@ -17,9 +17,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
+from walkernel.engines import CPU, features_job
 from walkernel.features import Walks
 from walkernel.kernels import Kernel
-from walkernel.sampling import job_for, record_walks, walk_job
 from walkernel.walks import WalkSpec
 from walkernel.weights import Weights
 
@@ -133,7 +133,7 @@ class WalkCache:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
         if not kept:
-            rows = walk_job(job_for(spec.at(distinct), kernel))[0].matrix
+            rows = CPU().features(features_job(spec.at(distinct), kernel))[0].to_scipy()
         else:
             with self._lock:
                 rows = self._kept(spec, distinct).features(kernel, distinct)
@@ -147,7 +147,7 @@ class WalkCache:
         self._entries.move_to_end(key)
         missing = entry.missing(ids)
         if missing.size:
-            entry.add(record_walks(spec.at(missing)))
+            entry.add(CPU().walks(spec.at(missing)))
         return entry
 
     def _shrink(self) -> None:

@@ -17,8 +17,6 @@ except ImportError as error:
     ) from error
 
 from walkernel.torch._bounds import Bounds, learned_bounds
-from walkernel.torch._device import DeviceKernel, estimate_kernel, sample_features, sample_walks
-from walkernel.torch._device_walks import DeviceWalks
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._fit_kernel import KernelFit, fit_to_kernel
 from walkernel.torch._fit_task import TaskFit, fit_to_task
@@ -37,8 +35,6 @@ _GPYTORCH_NAMES = {"WalkCovariance": "_operator", "GRFKernel": "_gpytorch"}
 
 __all__ = [
     "Bounds",
-    "DeviceKernel",
-    "DeviceWalks",
     "ExpectedError",
     "FreeModulation",
     "GRFKernel",
@@ -52,14 +48,11 @@ __all__ = [
     "WalkTensors",
     "angular_loss",
     "cross_entropy_loss",
-    "estimate_kernel",
     "fit_to_kernel",
     "fit_to_task",
     "held_out_errors",
     "learned_bounds",
     "load_modulation",
-    "sample_features",
-    "sample_walks",
     "squared_loss",
 ]
 

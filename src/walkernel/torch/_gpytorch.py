@@ -19,10 +19,10 @@ from torch import Tensor
 from walkernel._checks import MATRICES, Described, check_instance, one_of, refuse, whole_number
 from walkernel._door import door
 from walkernel.convergence import check_convergence
+from walkernel.engines import MAX_WALKS, sample_walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
-from walkernel.sampling import MAX_WALKS, sample_walks
 from walkernel.torch._modulation import Modulation
 from walkernel.torch._operator import WalkCovariance
 from walkernel.torch._walk_tensors import WalkTensors

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import check_instance, one_of, refuse, whole_number
 from walkernel._random import check_seed
+from walkernel.engines import sample_walks
 from walkernel.features import Walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
-from walkernel.sampling import sample_walks
 from walkernel.torch._modulation import ModulationBase, check_modulation
 from walkernel.walks import Sampler
 

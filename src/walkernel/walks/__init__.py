@@ -1,6 +1,6 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
-from walkernel.walks._heads import Head, follow_front
+from walkernel.walks._heads import Head, follow_front, no_heads
 from walkernel.walks._samplers import (
     GROUPS,
     SAMPLERS,
@@ -36,6 +36,7 @@ __all__ = [
     "follow_front",
     "hop_table",
     "identity",
+    "no_heads",
     "over_threads",
     "rewalk",
     "sample_deposits",

@@ -9,7 +9,7 @@ import pytest
 import walkernel as wk
 from kriging import Kriging
 from walkernel.datasets import grid
-from walkernel.tasks import WALK_CACHE, _learning, _walk_cache
+from walkernel.tasks import WALK_CACHE, _learning
 from walkernel.tasks._learning import features_of, sample_positions, window_ends
 from walkernel.tasks._likelihood import Hyperparameters, likelihood_at
 from walkernel.tasks._prior import MAX_FREE_TERMS, free_modulation
@@ -265,13 +265,13 @@ def test_a_few_nodes_choose_the_start(monkeypatch):
 
 @pytest.mark.parametrize("sigma", [4.0, 0.5])
 def test_walks_are_drawn_once_per_sample(monkeypatch, sigma):
-    calls, record = [], _walk_cache.record_walks
+    calls, record = [], CPU.record
 
-    def counted(spec):
+    def counted(self, spec, *rest):
         calls.append((spec.sampler, tuple(spec.ids)))
-        return record(spec)
+        return record(self, spec, *rest)
 
-    monkeypatch.setattr(_walk_cache, "record_walks", counted)
+    monkeypatch.setattr(CPU, "record", counted)
     WALK_CACHE.clear()
     model = fitted(wk.Diffusion(sigma))
     samplers = {id(sampler) for sampler, _ in calls}

@@ -91,7 +91,7 @@ def test_an_ode_by_operators_of_ones_own():
     own = wk.solve_ode(
         GRAPH, source, t, engine=lambda kernel: wk.polynomial_operator(GRAPH, kernel), **options
     )
-    exact = wk.solve_ode(GRAPH, source, t, engine="polynomial", **options)
+    exact = wk.solve_ode(GRAPH, source, t, method="polynomial", **options)
     assert np.allclose(own.x, exact.x, rtol=0, atol=1e-8)
     assert np.isnan(own.stderr).all()
 
@@ -103,7 +103,7 @@ def test_an_ode_with_a_source_that_changes_by_operators_of_ones_own():
         return np.sin(time) * wave
 
     own = wk.solve_ode(GRAPH, source, 1.0, engine=lambda kernel: wk.polynomial_operator(GRAPH, kernel))
-    exact = wk.solve_ode(GRAPH, source, 1.0, engine="polynomial")
+    exact = wk.solve_ode(GRAPH, source, 1.0, method="polynomial")
     assert np.allclose(own.x, exact.x, rtol=0, atol=1e-6)
 
 

@@ -40,7 +40,7 @@ def reference(graph, source, times, initial, matrix):
 def test_the_polynomial_engine_is_exact(kind, matrix, source):
     graph = graphs.KINDS[kind]()
     exact = reference(graph, SOURCES[source], TIMES, START, matrix)
-    solution = wk.solve_ode(graph, SOURCES[source], TIMES, initial=START, matrix=matrix, engine="polynomial")
+    solution = wk.solve_ode(graph, SOURCES[source], TIMES, initial=START, matrix=matrix, method="polynomial")
     assert np.abs(solution.x - exact).max() < 1e-8 * np.abs(exact).max()
     assert solution.t.tolist() == TIMES
     assert not solution.stderr.any()
@@ -54,7 +54,7 @@ def test_walks_agree_within_their_error(kind, matrix, pair):
     graph = graphs.KINDS[kind]()
     initial, source = RNG.normal(size=(2, graph.n_nodes))
     times = np.array(TIMES) / (4 if matrix == "adjacency" else 1)  # its spectral radius is near 6
-    exact = wk.solve_ode(graph, source, times, initial=initial, matrix=matrix, engine="polynomial").x
+    exact = wk.solve_ode(graph, source, times, initial=initial, matrix=matrix, method="polynomial").x
     solution = wk.solve_ode(
         graph, source, times, initial=initial, matrix=matrix, n_walks=512, pair=pair, seed=3
     )
@@ -99,8 +99,8 @@ def test_some_nodes_are_those_of_all():
     some = wk.solve_ode(graph, y, 1.0, n_walks=32, nodes=["d", "a"])
     assert np.array_equal(some.x, whole.x[:, [3, 0]])
     assert np.array_equal(some.stderr, whole.stderr[:, [3, 0]])
-    exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x
-    assert np.array_equal(wk.solve_ode(graph, y, 1.0, engine="polynomial", nodes=["d"]).x, exact[:, [3]])
+    exact = wk.solve_ode(graph, y, 1.0, method="polynomial").x
+    assert np.array_equal(wk.solve_ode(graph, y, 1.0, method="polynomial", nodes=["d"]).x, exact[:, [3]])
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_some_nodes_are_those_of_all():
 def test_monte_carlo_quadrature_says_its_error(density):
     """With exact kernels only the times are random: z² is 1 on average; twin: half the error."""
     graph, y = graphs.karate(), np.eye(34)[0]
-    exact = wk.solve_ode(graph, y, 1.0, engine="polynomial").x[0]
+    exact = wk.solve_ode(graph, y, 1.0, method="polynomial").x[0]
     z = []
     for seed in range(200):
         solution = wk.solve_ode(
-            graph, y, 1.0, engine="polynomial", quadrature="monte-carlo", n_points=40, density=density,
+            graph, y, 1.0, method="polynomial", quadrature="monte-carlo", n_points=40, density=density,
             seed=seed,
         )  # fmt: skip
         z.append((solution.x[0] - exact)[:5] / solution.stderr[0, :5])
@@ -128,7 +128,7 @@ def test_monte_carlo_with_several_times_an_initial_state_and_walks():
     graph, y = graphs.karate(), np.eye(34)[0]
     options = {"initial": np.eye(34)[5], "quadrature": "monte-carlo", "n_points": 30}
     paper = wk.IndependentWalks(0.1)
-    exact = wk.solve_ode(graph, y, [0.5, 2.0], initial=np.eye(34)[5], engine="polynomial").x
+    exact = wk.solve_ode(graph, y, [0.5, 2.0], initial=np.eye(34)[5], method="polynomial").x
     solutions = [
         wk.solve_ode(graph, y, [0.5, 2.0], n_walks=32, sampler=paper, seed=s, **options) for s in range(150)
     ]
@@ -140,14 +140,14 @@ def test_monte_carlo_with_several_times_an_initial_state_and_walks():
     ratio = (error**2).mean(0) / (stderr**2).mean(0)
     assert ratio.min() > 0.7
     assert ratio.max() < 1.4
-    deterministic = wk.solve_ode(graph, y, [0.5, 2.0], engine="polynomial", **options)
+    deterministic = wk.solve_ode(graph, y, [0.5, 2.0], method="polynomial", **options)
     assert (deterministic.stderr[:, 0] < stderr[0][:, 0]).all()  # the walks' share is missing
 
 
 def test_times_before_all_samples_are_told_of():
     graph, y = graphs.karate(), np.eye(34)[0]
     with pytest.warns(UserWarning, match=r"none of 2 random times is before t=0\.001"):
-        wk.solve_ode(graph, y, [0.001, 1.0], engine="polynomial", quadrature="monte-carlo", n_points=2)
+        wk.solve_ode(graph, y, [0.001, 1.0], method="polynomial", quadrature="monte-carlo", n_points=2)
 
 
 @pytest.mark.parametrize("engine", ["walks", "polynomial"])
@@ -165,7 +165,7 @@ def test_oscillating_sources_get_enough_points(engine):
 
 def test_smooth_sources_without_a_mean_are_not_called_rough():
     graph, y = graphs.karate(), np.eye(34)[0]
-    wk.solve_ode(graph, lambda t: y * np.sin(2 * np.pi * t), 1.0, engine="polynomial")
+    wk.solve_ode(graph, lambda t: y * np.sin(2 * np.pi * t), 1.0, method="polynomial")
 
 
 @pytest.mark.parametrize("t", [1e-3, 1.0, 50.0, 1e5])
@@ -177,7 +177,7 @@ def test_long_times_are_exact(t):
     with np.errstate(invalid="ignore"):
         factors = np.where(values * t < 1e-9, t, -np.expm1(-values * t) / values)
     exact = vectors @ (factors * (vectors.T @ y))
-    x = wk.solve_ode(graph, y, t, engine="polynomial").x[0]
+    x = wk.solve_ode(graph, y, t, method="polynomial").x[0]
     assert np.abs(x - exact).max() < 1e-8 * np.abs(exact).max()
 
 
@@ -186,7 +186,7 @@ def test_long_times_are_exact(t):
 def test_heavy_weights_overflow_nothing(pair):
     graph = wk.Graph.from_scipy(1e6 * graphs.random_matrix())
     t = 5 / np.linalg.eigvalsh(graph.to_scipy().toarray()).max()
-    exact = wk.solve_ode(graph, None, t, initial=np.ones(30), matrix="adjacency", engine="polynomial").x
+    exact = wk.solve_ode(graph, None, t, initial=np.ones(30), matrix="adjacency", method="polynomial").x
     solution = wk.solve_ode(graph, None, t, initial=np.ones(30), matrix="adjacency", n_walks=512, pair=pair)
     assert (np.abs(solution.x - exact) < 7 * solution.stderr).all()
     assert np.linalg.norm(solution.x - exact) < 0.3 * np.linalg.norm(exact)
@@ -195,7 +195,7 @@ def test_heavy_weights_overflow_nothing(pair):
 def test_isolated_nodes_are_exact():
     """No walk leaves them, so that the quadrature of the walk engine is seen alone."""
     graph = graphs.isolated()
-    exact = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, engine="polynomial").x[0, 30:]
+    exact = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, method="polynomial").x[0, 30:]
     for pair in ("symmetric", "lazy"):
         x = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, n_walks=2, pair=pair).x[0, 30:]
         assert np.allclose(x, exact, rtol=1e-5)
@@ -213,7 +213,7 @@ def test_walks_are_rounded_up_to_groups_and_suit_the_last_time():
 def test_growing_solutions_say_so():
     graph = graphs.karate()
     with pytest.warns(UserWarning, match=r"matrix='positive-laplacian' solutions grow, up to e\^\(2 t\)"):
-        solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, matrix="positive-laplacian", engine="polynomial")
+        solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, matrix="positive-laplacian", method="polynomial")
     assert solution.growth == 2.0
     with pytest.raises(ValueError, match="No steady state: with matrix='positive-laplacian' solutions grow"):
         solution.steady_state()
@@ -222,7 +222,7 @@ def test_growing_solutions_say_so():
 def test_rough_sources_say_so():
     graph = graphs.karate()
     with pytest.warns(UserWarning, match="512 points of quadrature leave an error"):
-        wk.solve_ode(graph, lambda t: np.eye(34)[0] * (t > 0.7123), 1.0, engine="polynomial")
+        wk.solve_ode(graph, lambda t: np.eye(34)[0] * (t > 0.7123), 1.0, method="polynomial")
 
 
 @pytest.mark.parametrize("matrix", ["laplacian", "combinatorial"])
@@ -233,21 +233,21 @@ def test_the_steady_state_is_the_limit(kind, matrix):
     null = null_space(generator(graph, matrix))
     assert np.abs(generator(graph, matrix).to_scipy() @ null.toarray()).max(initial=0) < 1e-12
     source -= null @ (null.T @ source)
-    solution = wk.solve_ode(graph, source, 300.0, initial=initial, matrix=matrix, engine="polynomial")
+    solution = wk.solve_ode(graph, source, 300.0, initial=initial, matrix=matrix, method="polynomial")
     assert np.allclose(solution.steady_state(), solution.x[0], atol=1e-5)
 
 
 def test_no_steady_state_without_balance():
     graph = graphs.karate()
-    solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, engine="polynomial")
+    solution = wk.solve_ode(graph, np.eye(34)[0], 1.0, method="polynomial")
     with pytest.raises(
         ValueError, match="No steady state: the source has a net flow into 1 of 1 connected components"
     ):
         solution.steady_state()
     with pytest.raises(ValueError, match="the source changes with time"):
-        wk.solve_ode(graph, lambda t: np.eye(34)[0] * t, 1.0, engine="polynomial").steady_state()
+        wk.solve_ode(graph, lambda t: np.eye(34)[0] * t, 1.0, method="polynomial").steady_state()
     with pytest.raises(ValueError, match="No steady state is computed for directed"):
-        wk.solve_ode(graphs.directed(), np.ones(30), 1.0, engine="polynomial").steady_state()
+        wk.solve_ode(graphs.directed(), np.ones(30), 1.0, method="polynomial").steady_state()
 
 
 def test_null_spaces_of_signed_graphs():

@@ -9,7 +9,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.tasks import WalkCache, _walk_cache
+from walkernel.tasks import WalkCache
 from walkernel.walks import NO_NODES, WalkSpec
 
 KERNELS = [wk.Diffusion(s) for s in (0.5, 1.0, 2.0)] + [wk.Matern(), wk.RegularizedLaplacian(2, 0.5)]
@@ -22,13 +22,13 @@ def spec(graph, **changes):
 @pytest.fixture
 def walked(monkeypatch):
     """The nodes that were walked from, call by call."""
-    calls, record = [], _walk_cache.record_walks
+    calls, record = [], CPU.record
 
-    def counted(spec):
+    def counted(self, spec, *rest):
         calls.append(spec.ids.tolist())
-        return record(spec)
+        return record(self, spec, *rest)
 
-    monkeypatch.setattr(_walk_cache, "record_walks", counted)
+    monkeypatch.setattr(CPU, "record", counted)
     return calls
 
 

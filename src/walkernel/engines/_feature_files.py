@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from walkernel._block_files import Block, digest_of, raise_damaged, write_block
 from walkernel._files import atomic_write
 from walkernel._stores import digest_of_json
-from walkernel.products import block_edges
-from walkernel.sampling import FeatureRows, WalkJob
+from walkernel.engines._base import FeatureJob
+from walkernel.products import FeatureMatrix, block_edges
 from walkernel.walks import identity, sampler_fields
 
-FORMAT = "walkernel features 1"
+FORMAT = "walkernel features 2"
 MANIFEST = "manifest.json"
 BLOCK = "block-"
 """Prefix of the names of block files."""
 ARRAYS = ("indptr", "indices", "data", "norms")
 
 
-def description_of(job: WalkJob) -> dict[str, Any]:
+def description_of(job: FeatureJob, precision: str) -> dict[str, Any]:
     """Return everything that determines the bits of the features, as JSON types."""
     own = job.spec
     return {
@@ -48,6 +48,7 @@ def description_of(job: WalkJob) -> dict[str, Any]:
         "f": job.f.tolist(),
         "with_norms": job.with_norms,
         "head_apart": job.separate_heads,
+        "precision": precision,
     }
 
 
@@ -124,19 +125,24 @@ def joined(blocks: list[Block], name: str) -> NDArray[Any]:
 
 
 def write_rows(
-    folder: Path, number: int, job: WalkJob, place: tuple[int, int], found: Iterable[FeatureRows]
+    folder: Path,
+    number: int,
+    manifest: dict[str, Any],
+    ids: NDArray[np.int64],
+    found: Iterable[FeatureMatrix],
 ) -> None:
-    """Write the features of a block of rows."""
-    rows = list(found)
-    arrays = {"ids": job.spec.ids[slice(*place)]}
-    for result, (matrix, norms, _) in enumerate(rows):
-        parts = (matrix.indptr, matrix.indices, matrix.data, norms)
+    """Write the features of a block of rows, those of some start nodes."""
+    rows, place = list(found), ranges_of(manifest)[number]
+    arrays = {"ids": ids}
+    for result, features in enumerate(rows):
+        matrix = features.to_scipy()
+        parts = (matrix.indptr, matrix.indices, matrix.data, features.norms)
         arrays |= {f"{name}.{result}": array for name, array in zip(ARRAYS, parts, strict=True)}
     about = {
         "first": place[0],
         "last": place[1],
-        "of": fingerprint(description_of(job)),
-        "nnz": [int(matrix.nnz) for matrix, _, _ in rows],
-        "n_steps": [int(steps) for _, _, steps in rows],
+        "of": fingerprint(manifest),
+        "nnz": [features.nnz for features in rows],
+        "n_steps": [features.n_steps for features in rows],
     }
     write_block(block_path(folder, number), arrays, about)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse
-from numpy.typing import NDArray
 
 from walkernel._checks import (
     MATRICES,
@@ -17,15 +15,16 @@ from walkernel._checks import (
     check_instance,
     one_of,
     progress_callback,
-    thread_count,
     whole_number,
 )
 from walkernel._door import door
 from walkernel._random import check_seed, check_stream
-from walkernel.features import Walks, modulation_values, to_csr
+from walkernel.engines._base import Engine, FeatureJob, resolve
+from walkernel.engines._stored import check_block_size, store
+from walkernel.features import Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec, sample_deposits, sample_rows
+from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec
 from walkernel.weights import KernelOrF
 
 MAX_WALKS = 2**32 - 2
@@ -57,6 +56,7 @@ def checked_spec(
     return WalkSpec(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 
+@door
 def sample_walks(
     graph: Graph,
     n_walks: int,
@@ -67,7 +67,7 @@ def sample_walks(
     nodes: Any = None,
     matrix: str = "normalized",
     transpose: bool = False,
-    n_threads: int | None = None,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Walks:
     """Sample random walks; they depend on the graph, the sampler and the seed, and on no kernel.
@@ -91,8 +91,9 @@ def sample_walks(
         The matrix M whose entries the loads multiply.
     transpose : bool
         Walk Mᵀ, against the direction of the edges: the right-hand side of a directed kernel.
-    n_threads : int, optional
-        WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where they are sampled and kept: see ``walkernel.engines``. None is the environment variable
+        ``WALKERNEL_ENGINE``, or else the CPU.
     progress : callable, optional
         Called with (nodes done, nodes in all) after each block of nodes.
 
@@ -106,15 +107,8 @@ def sample_walks(
     """
     owner = "sample_walks"
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return record_walks(spec, n_threads, progress_callback(owner, progress))
-
-
-def record_walks(
-    spec: WalkSpec, n_threads: int | None = None, progress: Callable[[int, int], object] | None = None
-) -> Walks:
-    """Walk, and return the walks with their record."""
-    deposits = sample_deposits(spec, thread_count("sample_walks", n_threads), progress)
-    return Walks(**spec.arguments(), deposits=deposits)
+    record = resolve(owner, engine).record(spec, progress_callback(owner, progress))
+    return Walks(**spec.arguments(), record=record, is_native=engine is not None)
 
 
 @door
@@ -129,9 +123,11 @@ def sample_features(
     nodes: Any = None,
     matrix: str | None = None,
     transpose: bool = False,
-    n_threads: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    block_size: int | None = None,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> scipy.sparse.csr_array:
+) -> Any:
     """Sample walks and return their features for one f: ``sample_walks(…).features(f)`` without the record.
 
     Use it where the kernel is known: it needs memory for the features only, and less time.
@@ -142,12 +138,21 @@ def sample_features(
         As in ``Walks.features``.
     matrix : {"normalized", "adjacency", "combinatorial"}, optional
         The kernel's matrix if not given, "normalized" for other f.
-    graph, n_walks, sampler, seed, stream, nodes, transpose, n_threads, progress
+    directory : path, optional
+        Write the features there, block by block, instead of keeping them in memory: a new or empty
+        directory, or that of an earlier call with the same arguments. A call that was interrupted, in
+        whatever way, resumes when it is repeated; one that was completed only opens the files, as
+        ``open_features`` does. Only one process may write to a directory at a time.
+    block_size : int, optional
+        Number of nodes per block of files; the default gives blocks of about 64 MiB.
+    graph, n_walks, sampler, seed, stream, nodes, transpose, engine, progress
         As in ``sample_walks``.
 
     Returns
     -------
     csr_array of float64, (len(nodes), n_nodes)
+        A CSR tensor of a device that was named as engine, a ``FeatureMatrix`` of a cluster, or the
+        ``StoredFeatures`` of a directory.
 
     Examples
     --------
@@ -155,78 +160,26 @@ def sample_features(
     >>> graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 0)])
     >>> wk.sample_features(graph, wk.Diffusion(), 8, nodes=[2]).shape
     (1, 3)
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> stored = wk.sample_features(graph, wk.Diffusion(), 8, directory=folder.name, block_size=2)
+    >>> stored.n_blocks, stored[[2, 0]].shape
+    (2, (2, 3))
+    >>> folder.cleanup()
     """
     owner = "sample_features"
-    job = features_job(owner, graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    (rows,) = walk_job(job, thread_count(owner, n_threads), progress_callback(owner, progress))
-    return rows.matrix
-
-
-def features_job(
-    owner: str,
-    graph: Graph,
-    kernel_or_f: KernelOrF,
-    n_walks: int,
-    sampler: Sampler | None,
-    seed: int,
-    stream: int,
-    nodes: Any,
-    matrix: str | None,
-    transpose: bool,
-) -> WalkJob:
-    """Check the arguments of functions that make features, for one named ``owner``."""
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
     spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return job_for(spec, kernel_or_f)
+    job, report = features_job(spec, kernel_or_f), progress_callback(owner, progress)
+    where, size = resolve(owner, engine), check_block_size(owner, block_size, directory)
+    if directory is not None:
+        return store(owner, directory, job, size, where, report)[0]
+    (found,) = where.features(job, report)
+    return found.to_scipy() if engine is None else found.native
 
 
-def job_for(spec: WalkSpec, kernel_or_f: KernelOrF) -> WalkJob:
+def features_job(spec: WalkSpec, kernel_or_f: KernelOrF) -> FeatureJob:
     """Return the job that makes the features of some walks for one f."""
-    return WalkJob(spec, modulation_values(spec, kernel_or_f, spec.longest + 1), (spec.stream,))
-
-
-class FeatureRows(NamedTuple):
-    """Features, the norms of ``Rows``, (n, 2), and the number of steps walked for them."""
-
-    matrix: scipy.sparse.csr_array
-    norms: NDArray[np.float64]
-    n_steps: int
-
-
-@dataclass(frozen=True, eq=False)
-class WalkJob:
-    """Features for one f, of the walks of each of some streams, which all go in the same direction.
-
-    Exact heads that are to be kept apart are one more result, the last, and the others are the walks' share.
-    Norms are there only if asked for. Walks in groups have rows of their own for each group of a start node.
-    """
-
-    spec: WalkSpec
-    f: NDArray[np.float64]
-    streams: tuple[int, ...]
-    with_norms: bool = False
-    separate_heads: bool = False
-    n_groups: int = 1
-
-    @property
-    def n_results(self) -> int:
-        """Number of feature matrices."""
-        return len(self.streams) + self.separate_heads
-
-    def part(self, first: int, last: int) -> WalkJob:
-        """Return the same for some of the start nodes."""
-        return replace(self, spec=self.spec.part(first, last))
-
-
-def walk_job(
-    job: WalkJob, n_threads: int | None = None, progress: Callable[[int, int], object] | None = None
-) -> list[FeatureRows]:
-    """Return the features of a job."""
-    found = sample_rows(
-        job.spec, job.f, thread_count("sample_features", n_threads), progress,
-        with_norms=job.with_norms, streams=job.streams, separate_heads=job.separate_heads,
-        n_groups=job.n_groups,
-    )  # fmt: skip
-    n_columns = job.spec.graph.n_nodes
-    return [FeatureRows(to_csr(rows, n_columns), rows.norms, rows.n_steps) for rows in found]
+    return FeatureJob(spec, modulation_values(spec, kernel_or_f, spec.longest + 1), (spec.stream,))

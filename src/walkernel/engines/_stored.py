@@ -7,18 +7,19 @@ the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._block_files import Block, exclusive
-from walkernel._checks import Described, progress_callback, refuse, thread_count, whole_number
-from walkernel._door import door
-from walkernel._feature_files import (
+from walkernel._checks import Described, refuse, whole_number
+from walkernel._files import file_path, unfinished_in
+from walkernel.engines._base import Engine, FeatureJob, Progress
+from walkernel.engines._feature_files import (
     BLOCK,
     MANIFEST,
     block_path,
@@ -32,12 +33,7 @@ from walkernel._feature_files import (
     write_manifest,
     write_rows,
 )
-from walkernel._files import file_path, unfinished_in
-from walkernel.graph import Graph
 from walkernel.products import BlockedFeatures
-from walkernel.sampling import FeatureRows, WalkJob, features_job, walk_job
-from walkernel.walks import Sampler
-from walkernel.weights import KernelOrF
 
 BLOCK_BYTES = 2**26
 """Approximate default size of a block."""
@@ -49,68 +45,9 @@ USER_NAMES = {
 }
 """The parameters of the user that fields of the manifest stand for."""
 
-Progress = Callable[[int, int], object]
-Produce = Callable[[WalkJob, list[tuple[int, int]]], Iterator[tuple[int, list[FeatureRows]]]]
-"""Yields the number of each range of start nodes, in any order, and its features."""
-
-
-@door
-def store_features(
-    directory: str | os.PathLike[str],
-    graph: Graph,
-    kernel_or_f: KernelOrF,
-    n_walks: int,
-    *,
-    sampler: Sampler | None = None,
-    seed: int = 0,
-    stream: int = 0,
-    nodes: Any = None,
-    matrix: str | None = None,
-    transpose: bool = False,
-    block_size: int | None = None,
-    n_threads: int | None = None,
-    progress: Progress | None = None,
-) -> StoredFeatures:
-    """Write the features of ``sample_features`` to a directory, block by block, and open them.
-
-    A call that was interrupted, in whatever way, resumes when it is repeated with the same arguments; a call
-    that was completed only opens the files. Only one process may write to a directory at a time.
-
-    Parameters
-    ----------
-    directory : path
-        A new or empty directory, or the directory of an earlier call with the same arguments.
-    block_size : int, optional
-        Number of nodes per block; the default gives blocks of about 64 MiB.
-    graph, kernel_or_f, n_walks, sampler, seed, stream, nodes, matrix, transpose, n_threads, progress
-        As in ``sample_features``.
-
-    Returns
-    -------
-    StoredFeatures
-
-    Examples
-    --------
-    >>> import tempfile, walkernel as wk
-    >>> graph = wk.load_dataset("karate").graph
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> stored = wk.store_features(folder.name + "/phi", graph, wk.Diffusion(), 8, block_size=10)
-    >>> stored.n_blocks, stored[[33, 0]].shape
-    (4, (2, 34))
-    >>> in_memory = wk.sample_features(graph, wk.Diffusion(), 8)
-    >>> (wk.open_features(folder.name + "/phi").to_csr() != in_memory).nnz
-    0
-    >>> folder.cleanup()
-    """
-    owner = "store_features"
-    walked = (sampler, seed, stream, nodes, matrix, transpose)
-    job = features_job(owner, graph, kernel_or_f, n_walks, *walked)
-    produce, report = local_producer(thread_count(owner, n_threads)), progress_callback(owner, progress)
-    return store_job(owner, directory, job, block_size, produce, report)[0].matrix
-
 
 def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
-    """Open features written by ``store_features``; all blocks must be present.
+    """Open features written by ``sample_features(…, directory=…)``; all blocks must be present.
 
     Features of ``estimate_kernel(…, directory=…)`` are opened by repeating that call.
 
@@ -129,19 +66,13 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
         got = Described(f"{folder} with {len(found)}, of a kernel")
         remedy = "Open them by repeating the call of estimate_kernel(..., directory=...)."
         refuse(owner, "directory", "one of a single set of features", got, remedy)
-    return found[0].matrix
-
-
-class StoredRows(NamedTuple):
-    """Features in files, the norms of their rows, and the number of steps of the walks behind them."""
-
-    matrix: StoredFeatures
-    norms: NDArray[np.float64]
-    n_steps: int
+    return found[0]
 
 
 class StoredFeatures(BlockedFeatures):
-    """Features in the files of a directory: what ``store_features`` and ``open_features`` return.
+    """Features in the files of a directory.
+
+    ``sample_features(…, directory=…)`` and ``open_features`` return them.
 
     Blocks are mapped into memory when they are used; arrays are compared with their checksums on first use.
 
@@ -160,6 +91,8 @@ class StoredFeatures(BlockedFeatures):
         self, directory: Path, blocks: list[Block], ids: NDArray[np.int64], n_nodes: int, result: int
     ) -> None:
         self.directory, self.ids = directory, ids
+        self.norms = joined(blocks, f"norms.{result}")
+        self.n_steps = sum(block.about["n_steps"][result] for block in blocks)
         self._blocks, self._result = blocks, result
         self.edges = np.array([0, *(block.about["last"] for block in blocks)], dtype=np.int64)
         self.shape = (ids.size, n_nodes)
@@ -201,7 +134,7 @@ class StoredFeatures(BlockedFeatures):
         """Yield the blocks one after the other."""
         return map(self._block, range(self.n_blocks))
 
-    def to_csr(self) -> scipy.sparse.csr_array:
+    def to_scipy(self) -> scipy.sparse.csr_array:
         """Return all rows in memory."""
         indptr = np.zeros(self.shape[0] + 1, dtype=self._index)
         indices, data = np.empty(self.nnz, dtype=self._index), np.empty(self.nnz)
@@ -220,64 +153,62 @@ class StoredFeatures(BlockedFeatures):
         return result
 
 
-def local_producer(n_threads: int) -> Produce:
-    """Return a function that computes the blocks of a job in this process, one after the other."""
-
-    def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:
-        for number, (first, last) in enumerate(ranges):
-            yield number, walk_job(job.part(first, last), n_threads, None)
-
-    return produce
-
-
-def store_job(
+def store(
     owner: str,
     directory: str | os.PathLike[str],
-    job: WalkJob,
+    job: FeatureJob,
     block_size: int | None,
-    produce: Produce,
+    engine: Engine,
     progress: Progress | None,
-) -> list[StoredRows]:
-    """Write the missing features of a job to a directory, and open all of them."""
+) -> list[StoredFeatures]:
+    """Write the missing features of a job, which an engine makes, to a directory, and open all of them."""
     folder = _check_directory(owner, directory)
-    if block_size is not None:
-        block_size = whole_number(owner, "block_size", block_size, 1)
-    manifest = _matching_manifest(owner, folder, job, block_size)
+    wanted = description_of(job, engine.precision) | {"block_size": block_size or default_block_size(job)}
+    manifest = _matching_manifest(owner, folder, wanted, block_size is None)
     if (folder / MANIFEST).exists() and not missing_blocks(folder, manifest):
         return _open(folder, manifest)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         for unfinished in [*unfinished_in(folder, MANIFEST), *unfinished_in(folder, f"{BLOCK}*")]:
             unfinished.unlink()
-        manifest = _matching_manifest(owner, folder, job, block_size)
+        manifest = _matching_manifest(owner, folder, wanted, block_size is None)
         if not (folder / MANIFEST).exists():
             write_manifest(folder, manifest)
-        _write_missing(folder, manifest, job, produce, progress)
+        _write_missing(folder, manifest, job, engine, progress)
         return _open(folder, manifest)
 
 
 def _write_missing(
-    folder: Path, manifest: dict[str, Any], job: WalkJob, produce: Produce, progress: Progress | None
+    folder: Path, manifest: dict[str, Any], job: FeatureJob, engine: Engine, progress: Progress | None
 ) -> None:
     """Write the missing blocks, after checking the existing ones."""
     open_blocks(folder, manifest)
     ranges, missing = ranges_of(manifest), missing_blocks(folder, manifest)
     total = manifest["n_rows"]
     done = total - sum(last - first for first, last in (ranges[b] for b in missing))
-    for place, found in produce(job, [ranges[b] for b in missing]):
+    for place, found in engine.blocks(job, [ranges[b] for b in missing]):
         first, last = ranges[missing[place]]
-        write_rows(folder, missing[place], job, (first, last), found)
+        write_rows(folder, missing[place], manifest, job.spec.ids[first:last], found)
         del found  # before the next block is computed
         done += last - first
         if progress is not None:
             progress(done, total)
 
 
-def default_block_size(job: WalkJob) -> int:
+def default_block_size(job: FeatureJob) -> int:
     """Return the number of start nodes whose features take about 64 MiB."""
     sampler = job.spec.sampler
     per_node = 12 * job.n_results * job.spec.n_walks * (1 + sampler.mean_steps)
     return int(max(1, min(job.spec.ids.size, BLOCK_BYTES // per_node)))
+
+
+def check_block_size(owner: str, block_size: object, directory: object) -> int | None:
+    """Return a valid ``block_size`` of files, or None if it is not given."""
+    if block_size is None:
+        return None
+    if directory is None:
+        refuse(owner, "block_size", "None without a directory", block_size)
+    return whole_number(owner, "block_size", block_size, 1)
 
 
 def _check_directory(owner: str, directory: str | os.PathLike[str]) -> Path:
@@ -289,15 +220,16 @@ def _check_directory(owner: str, directory: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _matching_manifest(owner: str, folder: Path, job: WalkJob, block_size: int | None) -> dict[str, Any]:
+def _matching_manifest(
+    owner: str, folder: Path, wanted: dict[str, Any], any_block_size: bool
+) -> dict[str, Any]:
     """Return the existing or future manifest of a folder; refuse a folder with other contents."""
-    wanted = description_of(job) | {"block_size": block_size or default_block_size(job)}
     if not (folder / MANIFEST).exists():
         _check_no_foreign_files(owner, folder, wanted)
         return wanted
     found = read_manifest(folder)
     for key, value in wanted.items():
-        if found.get(key) != value and not (key == "block_size" and block_size is None):
+        if found.get(key) != value and not (key == "block_size" and any_block_size):
             _refuse_mismatch(owner, folder, key, found.get(key), value)
     return found
 
@@ -330,7 +262,7 @@ def _refuse_mismatch(owner: str, folder: Path, key: str, found: Any, value: Any)
     refuse(owner, "directory", rule, got, remedy)
 
 
-def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
+def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredFeatures]:
     """Open all blocks, or raise an error that names the missing ones."""
     missing = [block_path(folder, number).name for number in missing_blocks(folder, manifest)]
     if missing:
@@ -343,11 +275,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredRows]:
     ids = joined(blocks, "ids")
     ids.flags.writeable = False
     return [
-        StoredRows(
-            StoredFeatures(folder.absolute(), blocks, ids, manifest["n_nodes"], result),
-            joined(blocks, f"norms.{result}"),
-            sum(block.about["n_steps"][result] for block in blocks),
-        )
+        StoredFeatures(folder.absolute(), blocks, ids, manifest["n_nodes"], result)
         for result in range(len(manifest["streams"]) + manifest["head_apart"])
     ]
 
@@ -357,4 +285,4 @@ def _reopen(folder: Path, description: str, result: int) -> StoredFeatures:
     manifest = read_manifest(folder)
     if fingerprint(manifest) != description:
         raise ValueError(f"The features in {folder} were replaced by others. Open them again.")
-    return _open(folder, manifest)[result].matrix
+    return _open(folder, manifest)[result]

@@ -1,0 +1,46 @@
+"""Engines: where walks are sampled and features are kept.
+
+An engine is given by name (``engine="cpu"``, ``"cuda"``, ``"cuda:1"``) or as an object: ``CPU(n_threads)``,
+``CUDA(device, dtype)``, ``Dask(client)``. All of them sample the same walks. An engine is a value: it is
+frozen, equal to another one with the same arguments, and opens nothing before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from walkernel.engines._base import Engine, FeatureJob, GroupSums, resolve
+from walkernel.engines._cpu import CPU
+from walkernel.engines._sampling import MAX_WALKS, checked_spec, features_job, sample_features, sample_walks
+from walkernel.engines._stored import StoredFeatures, open_features, store
+
+if TYPE_CHECKING:
+    from walkernel.engines._cuda import CUDA
+    from walkernel.engines._dask import Dask
+
+_LATE = {"CUDA": "_cuda", "Dask": "_dask"}
+
+__all__ = [
+    "CPU",
+    "CUDA",
+    "MAX_WALKS",
+    "Dask",
+    "Engine",
+    "FeatureJob",
+    "GroupSums",
+    "StoredFeatures",
+    "checked_spec",
+    "features_job",
+    "open_features",
+    "resolve",
+    "sample_features",
+    "sample_walks",
+    "store",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(importlib.import_module(f"walkernel.engines.{_LATE[name]}"), name)
+    raise AttributeError(f"module 'walkernel.engines' has no attribute {name!r}")

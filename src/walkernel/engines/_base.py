@@ -1,0 +1,213 @@
+"""What an engine is: one method to write, and all others derived from it.
+
+``record`` samples walks and keeps what they leave behind. Features, the features of groups of walks, and
+sums over them follow from records; engines override them where they know a faster way.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from walkernel._checks import refuse
+from walkernel.features import HostRecord, Record, Walks
+from walkernel.products import NO_NORMS, FeatureMatrix, HostFeatures
+from walkernel.walks import Deposits, WalkSpec, no_heads
+
+Progress = Callable[[int, int], object]
+VARIABLE = "WALKERNEL_ENGINE"
+KNOWN = "None, 'cpu', 'cuda', 'cuda:' and a number, or an engine such as walkernel.engines.CPU(2)"
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureJob:
+    """Features for one f, of the walks of each of some streams, which all go in the same direction.
+
+    Exact heads that are to be kept apart are one more result, the last, and the others are the walks' share.
+    Norms are there only if asked for. Walks in groups have rows of their own for each group of a start node.
+    """
+
+    spec: WalkSpec
+    f: NDArray[np.float64]
+    streams: tuple[int, ...]
+    with_norms: bool = False
+    separate_heads: bool = False
+    n_groups: int = 1
+
+    @property
+    def n_results(self) -> int:
+        """Number of feature matrices."""
+        return len(self.streams) + self.separate_heads
+
+    def part(self, first: int, last: int) -> FeatureJob:
+        """Return the same for some of the start nodes."""
+        return replace(self, spec=self.spec.part(first, last))
+
+
+class GroupSums(Protocol):
+    """Sums over the walks of each of some groups, φ_ig being the feature of group g of start node i."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+
+    def project(
+        self,
+        u: NDArray[np.float64],  # (c, columns), or empty
+        v: NDArray[np.float64],  # (starts, c), or empty
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns)."""
+
+    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
+
+
+class GroupFeatures(NamedTuple):
+    """Sums over the walks of each group from features of all groups."""
+
+    features: scipy.sparse.csr_array  # (starts · n_groups, columns)
+    n_groups: int
+
+    def project(
+        self, u: NDArray[np.float64], v: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return φ_ig · u and Σ_i v_i φ_ig; empty arrays where there is no u or no v."""
+        G, rows = self.n_groups, self.features.shape[0]
+        gathered = scattered = np.empty((0, 0, 0))
+        if u.size:
+            gathered = np.moveaxis((self.features @ u.T).reshape(rows // G, G, -1), 1, 2).copy()
+        if v.size:
+            place = np.tile(np.arange(G), rows // G), np.arange(rows)
+            sums = [scipy.sparse.csr_array((np.repeat(own, G), place), shape=(G, rows)) for own in v.T]
+            scattered = np.stack([(own @ self.features).toarray() for own in sums])
+        return gathered, scattered
+
+    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
+        products = self.features @ (sizes[:, None] * others)
+        products = products.reshape(-1, self.n_groups, others.shape[1])
+        products -= products.mean(axis=1, keepdims=True)
+        flat = products.reshape(len(products), -1)
+        unit = np.abs(flat).max(axis=1, keepdims=True)
+        unit[unit == 0] = 1.0
+        return np.asarray(unit[:, 0] * np.sqrt(np.square(flat / unit).sum(axis=1)))
+
+
+class Engine(ABC):
+    """Where walks are sampled and features are kept.
+
+    Engines are values: frozen, compared by their arguments, and cloned by scikit-learn as themselves.
+
+    Attributes
+    ----------
+    precision : str
+        What its numbers are rounded to; features in files that differ in it are not the same.
+    """
+
+    precision = "float64"
+
+    @abstractmethod
+    def record(self, spec: WalkSpec, progress: Progress | None = None) -> Record:
+        """Sample walks and return what they left behind."""
+
+    def walks(self, spec: WalkSpec, progress: Progress | None = None) -> Walks:
+        """Sample walks and return them; their features are SciPy arrays."""
+        return Walks(**spec.arguments(), record=self.record(spec, progress), is_native=False)
+
+    def features(self, job: FeatureJob, progress: Progress | None = None) -> list[FeatureMatrix]:
+        """Return the features of a job."""
+        walks = [self.walks(job.spec.on_stream(stream), progress) for stream in job.streams]
+        found = [_features_of(own, job) for own in walks]
+        found += [_heads_of(walks[0], job)] if job.separate_heads else []
+        return [*found]
+
+    def blocks(
+        self, job: FeatureJob, ranges: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, list[FeatureMatrix]]]:
+        """Yield the number of each range of start nodes, in any order, and its features."""
+        for number, (first, last) in enumerate(ranges):
+            yield number, self.features(job.part(first, last))
+
+    def group_features(self, spec: WalkSpec, f: NDArray[np.float64], n_groups: int) -> scipy.sparse.csr_array:
+        """Return the features of each group of walks of each start node, (starts · n_groups, n_nodes)."""
+        return self.features(FeatureJob(spec, f, (spec.stream,), n_groups=n_groups))[0].to_scipy()
+
+    def group_sums(
+        self,
+        spec: WalkSpec,
+        f: NDArray[np.float64],
+        n_groups: int,
+        few: int,
+        reached: NDArray[np.int64] | None,
+    ) -> GroupSums:
+        """Return sums over the first few groups of walks, at the nodes reached (None: at all nodes)."""
+        found = self.group_features(spec, f, n_groups)
+        kept = found if reached is None else found[:, reached]
+        first = np.arange(kept.shape[0]) % n_groups < few
+        return GroupFeatures(kept[first] if few < n_groups else kept, few)
+
+    @property
+    def local(self) -> Engine:
+        """The engine that walks from a few nodes again, for error bars."""
+        return self
+
+    def __sklearn_clone__(self) -> Engine:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+        return self
+
+
+def _features_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
+    """Return the features of recorded walks as a job wants them."""
+    deposits, spec, f = walks.deposits, walks, job.f
+    kept = deposits._replace(head=no_heads(spec.ids.size, deposits.nodes.dtype))
+    own = kept if job.separate_heads else deposits
+    rows = _weighed(spec, own, f, job.n_groups).to_scipy()
+    norms = NO_NORMS
+    if job.with_norms:
+        groups = spec.n_walks // spec.sampler.coupling.group
+        parts = _weighed(spec, kept, f, groups).to_scipy() / groups
+        of_groups = np.asarray(parts.power(2).sum(axis=1)).reshape(-1, groups).sum(axis=1)
+        of_all = np.asarray(_weighed(spec, kept, f, 1).to_scipy().power(2).sum(axis=1))
+        norms = np.column_stack([of_groups, of_all])
+    return HostFeatures(rows, norms, walks.n_steps, None)
+
+
+def _heads_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
+    """Return the features of exact heads alone."""
+    head, n = walks.deposits.head, walks.ids.size
+    values = head.loads * job.f[head.lengths]
+    matrix = scipy.sparse.csr_array((values, head.nodes, head.indptr), shape=(n, walks.graph.n_nodes))
+    matrix.sum_duplicates()
+    return HostFeatures(matrix, n_threads=None)
+
+
+def _weighed(spec: WalkSpec, deposits: Deposits, f: NDArray[np.float64], n_groups: int) -> FeatureMatrix:
+    record = HostRecord(deposits, spec.n_walks, spec.graph.n_nodes)
+    walks = Walks(**spec.arguments(), record=record).in_groups(n_groups)
+    return walks.record.weigh(f / walks.n_walks)
+
+
+def resolve(owner: str, engine: object) -> Engine:
+    """Return the engine that an argument stands for; None is WALKERNEL_ENGINE, or else the CPU."""
+    from walkernel.engines._cpu import CPU
+
+    name = os.environ.get(VARIABLE, "").strip() or "cpu" if engine is None else engine
+    if isinstance(name, Engine):
+        return name
+    if name == "cpu":
+        return CPU()
+    if isinstance(name, str) and (name == "cuda" or name.startswith("cuda:")):
+        from walkernel.engines._cuda import CUDA
+
+        return CUDA(name)
+    parameter = VARIABLE if engine is None else "engine"
+    refuse(owner, parameter, KNOWN, name, error=ValueError if isinstance(name, str) else TypeError)
