@@ -6,7 +6,8 @@ import pytest
 import graphs
 import walkernel as wk
 from depth import mostly_deep
-from walkernel import products, storing
+from walkernel import products
+from walkernel.engines import _stored as storing
 from walkernel.operators import _products, _stitched
 
 KARATE, NAMED = graphs.karate(), [("node", i) for i in range(30)]
@@ -152,7 +153,7 @@ def test_any_f_matrix_and_direction(f, transpose, tmp_path):
 def test_a_sum_by_blocks_is_seen(tmp_path, monkeypatch, small_leaves):
     """The twin: features that add up their blocks as they come give other numbers."""
 
-    def by_blocks(self, V, n_threads):
+    def by_blocks(self, V):
         parts = zip(self.blocks(), np.split(V, self.edges[1:-1]), strict=True)
         return sum(block.T @ part for block, part in parts)
 

@@ -53,7 +53,7 @@ def test_the_words_and_numbers(case):
     assert head in text
     assert ("exact, along every edge" in text) == bool(head)
     parts = {id(m): m for f in factors for side in (f.left, f.right) for m in side.parts()}.values()
-    assert about.n_bytes == sum(bytes_of(m.tocsr()) for m in parts)
+    assert about.n_bytes == sum(bytes_of(m.to_scipy()) for m in parts)
     words = {"debiased": "subtracted", "independent": "walks of its own", "shared": "biased upward"}
     assert words[K.ensembles] in text
     assert ("One side carries all" in text) == (K.pair == "lazy")

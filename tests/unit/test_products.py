@@ -85,11 +85,11 @@ class TestSums:
     @pytest.mark.parametrize("kind", [KeptBlocks, LaterBlocks])
     @pytest.mark.parametrize("edges", EDGES)
     def test_blocks(self, kind, edges):
-        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply_transposed(V, 1), reference())
+        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply_transposed(V), reference())
 
     @pytest.mark.parametrize("edges", EDGES)
     def test_one_column(self, edges):
-        found = KeptBlocks(MATRIX, EDGES[edges]).multiply_transposed(V[:, :1], 1)
+        found = KeptBlocks(MATRIX, EDGES[edges]).multiply_transposed(V[:, :1])
         assert np.array_equal(found, reference()[:, :1])
 
     @pytest.mark.parametrize("edges", ["one", "uneven"])
@@ -97,25 +97,23 @@ class TestSums:
     def test_some_columns_at_a_time(self, edges, columns, monkeypatch):
         monkeypatch.setattr(products, "SUMS_AT_ONCE", columns * N_COLUMNS)
         for features in (HOST, KeptBlocks(MATRIX, EDGES[edges])):
-            assert np.array_equal(features.multiply_transposed(V, 1), reference())
+            assert np.array_equal(features.multiply_transposed(V), reference())
 
     def test_no_columns(self):
         for features in (HOST, KeptBlocks(MATRIX, EDGES["tens"])):
-            assert features.multiply_transposed(V[:, :0], 1).shape == (N_COLUMNS, 0)
-            assert features.multiply(np.empty((N_COLUMNS, 0)), 1).shape == (N_ROWS, 0)
+            assert features.multiply_transposed(V[:, :0]).shape == (N_COLUMNS, 0)
+            assert features.multiply(np.empty((N_COLUMNS, 0))).shape == (N_ROWS, 0)
 
     def test_other_memory_orders(self):
         for order in (np.asfortranarray(V), np.repeat(V, 2, axis=1)[:, ::2]):
             assert np.array_equal(multiply_transposed(MATRIX, order, 1), reference())
-            assert np.array_equal(
-                KeptBlocks(MATRIX, EDGES["tens"]).multiply_transposed(order, 1), reference()
-            )
+            assert np.array_equal(KeptBlocks(MATRIX, EDGES["tens"]).multiply_transposed(order), reference())
 
     def test_wide_indices(self):
         wide = random_features(np.random.default_rng(0), N_ROWS, N_COLUMNS, dtype=np.int64)
         assert wide.indices.dtype == np.int64
         for features in (HostFeatures(wide), KeptBlocks(wide, EDGES["tens"])):
-            assert np.array_equal(features.multiply_transposed(V, 1), reference())
+            assert np.array_equal(features.multiply_transposed(V), reference())
 
     def test_it_is_the_sum(self):
         """In exact arithmetic, for one column of it."""
@@ -140,10 +138,10 @@ class TestSums:
 
     def test_each_block_of_many_leaves_is_asked_for_once_by_each_branch(self):
         blocks = KeptBlocks(MATRIX, EDGES["one"])
-        blocks.multiply_transposed(V, 1)
+        blocks.multiply_transposed(V)
         assert blocks.asked == [0]
         blocks = KeptBlocks(MATRIX, EDGES["rows"])
-        blocks.multiply_transposed(V, 1)
+        blocks.multiply_transposed(V)
         assert blocks.asked == list(range(N_ROWS))
 
 
@@ -152,7 +150,7 @@ class TestSums:
 class TestBlocks:
     def test_product(self, kind, edges):
         X = np.random.default_rng(2).normal(size=(N_COLUMNS, 3))
-        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply(X, 1), MATRIX @ X)
+        assert np.array_equal(kind(MATRIX, EDGES[edges]).multiply(X), MATRIX @ X)
 
     def test_rows(self, kind, edges):
         positions = np.array([156, 0, 0, 90, 38, 39, 91, 3])
@@ -192,7 +190,7 @@ class TestSumFeatures:
         shared = SumFeatures(HostFeatures(self.HEAD), HOST)
         assert shared.shape == MATRIX.shape
         assert shared.nnz == self.HEAD.nnz + MATRIX.nnz
-        assert np.array_equal(shared.tocsr().toarray(), (self.HEAD + MATRIX).toarray())
+        assert np.array_equal(shared.to_scipy().toarray(), (self.HEAD + MATRIX).toarray())
 
     @pytest.mark.parametrize("edges", EDGES)
     def test_parts_in_blocks(self, edges, small_leaves):
@@ -200,9 +198,9 @@ class TestSumFeatures:
         there = SumFeatures(KeptBlocks(self.HEAD, EDGES[edges]), LaterBlocks(MATRIX, EDGES[edges]))
         rows = np.array([3, 156, 90])
         X = np.ones((N_COLUMNS, 2))
-        assert np.array_equal(there.multiply(X, 1), kept.multiply(X, 1))
-        assert np.array_equal(there.multiply_transposed(V, 1), kept.multiply_transposed(V, 1))
-        assert np.array_equal(there.tocsr().toarray(), kept.to_scipy().toarray())
+        assert np.array_equal(there.multiply(X), kept.multiply(X))
+        assert np.array_equal(there.multiply_transposed(V), kept.multiply_transposed(V))
+        assert np.array_equal(there.to_scipy().toarray(), kept.to_scipy().toarray())
         assert np.array_equal(there.dots(there, rows, rows[::-1]), kept.dots(kept, rows, rows[::-1]))
 
 

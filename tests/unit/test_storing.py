@@ -46,7 +46,7 @@ class TestStored:
     def test_opened_again(self, tmp_path, memory):
         store(tmp_path)
         assert same(wk.open_features(tmp_path).to_scipy(), memory)
-        assert same(wk.open_features(str(tmp_path)).to_csr(), memory)
+        assert same(wk.open_features(str(tmp_path)).to_scipy(), memory)
 
     def test_order_of_nodes(self, tmp_path):
         nodes = [33, 2, 8, 0, 30]

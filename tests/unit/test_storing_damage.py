@@ -215,7 +215,8 @@ class TestAfterOpening:
 EDITS = {
     "format": "walkernel features 9", "graph": "0", "n_nodes": 35, "nodes": "0", "n_rows": 33,
     "matrix": "adjacency", "transpose": True, "sampler": {}, "n_walks": 9, "seed": 1, "streams": [1],
-    "f": [1.0], "with_norms": True, "head_apart": True, "block_size": 17,
+    "f": [1.0], "with_norms": True, "precision": "float32",
+    "head_apart": True, "block_size": 17,
 }  # fmt: skip
 
 

@@ -112,10 +112,10 @@ class TestRefusals:
     def test_another_version(self, tmp_path):
         store(tmp_path)
         manifest = json.loads((tmp_path / "manifest.json").read_text())
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"format": "walkernel features 2"}))
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"format": "walkernel features 3"}))
         message = refused(ValueError, tmp_path)
-        assert f"{tmp_path / 'manifest.json'}: expected the format 'walkernel features 1'" in message
-        assert "found 'walkernel features 2'" in message
+        assert f"{tmp_path / 'manifest.json'}: expected the format 'walkernel features 2'" in message
+        assert "found 'walkernel features 3'" in message
 
 
 class TestLock:

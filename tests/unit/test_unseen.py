@@ -34,7 +34,7 @@ def test_least_error_bars_by_hand(ensembles, n_walks):
     K = wk.estimate_kernel(uneven(), KERNEL, n_walks, ensembles=ensembles, sampler=wk.IndependentWalks(0.2))
     law = WalkLaw.of(K.origin, 0)
     fronts = law.fronts(np.arange(30))
-    left, right = (side.tocsr().toarray() for side in (K.left, K.right))
+    left, right = (side.to_scipy().toarray() for side in (K.left, K.right))
     ahead, back = law.spread(right.T, fronts), law.spread(left.T, fronts)
     variance, size, square, cube = (own + other.T for own, other in zip(ahead, back, strict=True))
     deviation, jump = np.sqrt(variance / n_walks), cube / square / n_walks
@@ -61,7 +61,7 @@ def test_least_error_bars_of_products_by_hand(ensembles, n_walks):
     variance, size, square, cube = np.zeros((4, 30, 30))
     for place, factor in enumerate(K.factors):
         L, R = (reduce(np.matmul, part, np.eye(30)) for part in (factors[:place], factors[place + 1 :]))
-        left, right = (side.tocsr().toarray() for side in (factor.left, factor.right))
+        left, right = (side.to_scipy().toarray() for side in (factor.left, factor.right))
         ahead, back = law.spread(right.T @ R, fronts), law.spread(left.T @ L.T, fronts)
         own = np.abs(L)[:, :, None] * np.sqrt(ahead.variance)[None]  # (i, k, j)
         other = np.sqrt(back.variance).T[:, :, None] * np.abs(R)[None]

@@ -1,0 +1,219 @@
+"""Suites that extensions inherit.
+
+``EngineSuite`` asks an engine for the same walks, features, kernels and error bars as the CPU has.
+
+A test class derives from ``EngineSuite`` and makes its engine; pytest finds the tests. ``rtol`` is 0 where
+all bits are those of the CPU, 1e-12 where loads are rounded differently, and 1e-5 for single precision.
+
+>>> from walkernel.engines import CPU
+>>> from walkernel.testing import EngineSuite
+>>> class TestCPU(EngineSuite):
+...     def make_engine(self):
+...         return CPU(2)
+>>> TestCPU().test_features_of_some_nodes()
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.engines import CPU, Engine, FeatureJob, open_features, sample_features, sample_walks
+from walkernel.graph import Graph
+from walkernel.kernels import Diffusion
+from walkernel.operators import estimate_kernel
+from walkernel.walks import CoupledWalks, IndependentWalks, WalkSpec
+
+KERNEL = Diffusion(1.2)
+LAW = 0.7 ** np.arange(1, 20)
+SAMPLERS = (IndependentWalks(0.2), CoupledWalks(LAW, group=4), CoupledWalks(LAW, group=4, head=2))
+N_WALKS = 8
+
+
+def _graphs() -> dict[str, Graph]:
+    """Return small graphs of all kinds; one has a node without edges, another nodes that no edge leaves."""
+    rng = np.random.default_rng(0)
+    edges = [*((i, (i + 1) % 11) for i in range(11)), (0, 4), (2, 7), (3, 9), (5, 5)]
+    weights = rng.lognormal(0, 0.7, len(edges))
+    return {
+        "plain": Graph.from_edges(edges, n_nodes=12),
+        "weighted": Graph.from_edges(edges, n_nodes=12, weights=weights),
+        "signed": Graph.from_edges(edges, n_nodes=12, weights=weights * rng.choice([-1, 1], len(edges))),
+        "directed": Graph.from_edges(edges[3:], n_nodes=12, weights=weights[3:], directed=True),
+    }
+
+
+GRAPHS = _graphs()
+
+
+class EngineSuite:
+    """Tests of an engine against the CPU; ``make_engine`` is to be written."""
+
+    rtol = 0.0
+    """Relative difference from the CPU that rounding may make; 0: none."""
+
+    def make_engine(self) -> Engine:
+        """Return the engine that is tested."""
+        raise NotImplementedError
+
+    def assert_same(self, found: Any, expected: Any, size: float = 0.0) -> None:
+        """Compare arrays, sparse or dense; ``size`` is that of the numbers that theirs were computed from."""
+        ours, theirs = (_dense(array) for array in (found, expected))
+        assert ours.shape == theirs.shape
+        if self.rtol == 0:
+            assert np.array_equal(ours, theirs, equal_nan=True)
+        else:
+            largest = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=size))
+            assert np.allclose(ours, theirs, rtol=10 * self.rtol, atol=self.rtol * largest, equal_nan=True)
+
+    def test_walks_go_the_same_ways(self) -> None:
+        """Nodes and lengths are equal on every engine."""
+        engine = self.make_engine()
+        for graph in GRAPHS.values():
+            for sampler in SAMPLERS:
+                for transpose in (False, True):
+                    spec = WalkSpec(graph, np.arange(12)[::-1], N_WALKS, sampler, 7, 3, transpose=transpose)
+                    ours, theirs = (each.record(spec).deposits for each in (engine, CPU(1)))
+                    assert np.array_equal(ours.indptr, theirs.indptr)
+                    assert np.array_equal(ours.nodes, theirs.nodes)
+                    assert np.array_equal(ours.lengths, theirs.lengths)
+                    self.assert_same(ours.loads, theirs.loads)
+                    self.assert_same(ours.head.loads, theirs.head.loads)
+
+    def test_walks_are_weighed(self) -> None:
+        """Walks know their steps and give features for any f, of all rows or of some."""
+        engine = self.make_engine()
+        for graph in GRAPHS.values():
+            for sampler in SAMPLERS:
+                ours, theirs = (
+                    sample_walks(graph, N_WALKS, sampler=sampler, engine=each) for each in (engine, CPU(1))
+                )
+                assert ours.n_steps == theirs.n_steps
+                self.assert_same(ours.features(KERNEL), theirs.features(KERNEL))
+                self.assert_same(
+                    ours.features([1.0, 0.5], rows=[3, 0]), theirs.features([1.0, 0.5], rows=[3, 0])
+                )
+
+    def test_features_of_some_nodes(self) -> None:
+        """Features for one f are those of the CPU, for any nodes, matrix and direction."""
+        engine = self.make_engine()
+        for graph in GRAPHS.values():
+            for options in ({"nodes": [5, 2]}, {"transpose": True}, {"stream": 2, "seed": 9}):
+                ours, theirs = (
+                    sample_features(graph, KERNEL, N_WALKS, engine=each, **options)  # type: ignore[arg-type]
+                    for each in (engine, CPU(1))
+                )
+                self.assert_same(ours, theirs)
+
+    def test_features_of_several_streams(self) -> None:
+        """Streams share heads, which may be kept apart; norms and steps come with the features."""
+        engine = self.make_engine()
+        for graph in GRAPHS.values():
+            for sampler in SAMPLERS:
+                spec = WalkSpec(graph, np.arange(12), N_WALKS, sampler)
+                f = KERNEL.modulation(spec.longest + 1)
+                for separate in (False, True):
+                    job = FeatureJob(spec, f, (0, 5), with_norms=True, separate_heads=separate)
+                    ours, theirs = (each.features(job) for each in (engine, CPU(1)))
+                    assert len(ours) == len(theirs) == job.n_results
+                    for own, other in zip(ours, theirs, strict=True):
+                        self.assert_same(own, other)
+                        self.assert_same(own.norms, other.norms)
+                    n_steps = [sum(each.n_steps for each in found) for found in (ours, theirs)]
+                    assert n_steps[0] >= n_steps[1] > 0
+
+    def test_groups_of_walks(self) -> None:
+        """Features and sums of groups of walks, which error bars are made of."""
+        engine, rng = self.make_engine().local, np.random.default_rng(1)
+        for graph in GRAPHS.values():
+            for sampler in SAMPLERS:
+                spec = WalkSpec(graph, np.arange(10), N_WALKS, sampler)
+                f = KERNEL.modulation(spec.longest + 1)
+                self.assert_same(engine.group_features(spec, f, 2), CPU(1).group_features(spec, f, 2))
+                for reached in (None, np.array([1, 4, 7])):
+                    columns = 12 if reached is None else 3
+                    u, v = rng.normal(size=(2, columns)), rng.normal(size=(10, 2))
+                    ours, theirs = (each.group_sums(spec, f, 2, 2, reached) for each in (engine, CPU(1)))
+                    for own, other in zip(ours.project(u, v), theirs.project(u, v), strict=True):
+                        self.assert_same(own, other)
+
+    def test_kernels(self) -> None:
+        """Operators of all pairs, ensembles and factors: products, entries, rows, neighbours, error bars."""
+        engine, v = self.make_engine(), np.random.default_rng(2).normal(size=(12, 2))
+        for name in ("weighted", "directed"):
+            for options in _options(name != "directed"):
+                ours, theirs = (_kernel(GRAPHS[name], each, **options) for each in (engine, CPU(1)))
+                part = v[: ours.shape[0]]
+                self.assert_same(ours @ part, theirs @ part)
+                self.assert_same(ours.T @ part, theirs.T @ part)
+                self.assert_same(ours.diagonal(), theirs.diagonal())
+                nodes = ours.nodes[:2]
+                self.assert_same(ours.rows(nodes), theirs.rows(nodes))
+                entries = [K.estimate(nodes, nodes[::-1]) for K in (ours, theirs)]
+                products = [K.estimate_product(part) for K in (ours, theirs)]
+                for own, other in (entries, products):
+                    self.assert_same(own.stderr, other.stderr, size=float(np.abs(other.value).max()))
+                best, expected = ours.topk(nodes[:1], 1), theirs.topk(nodes[:1], 1)
+                assert np.array_equal(best.nodes, expected.nodes)
+
+    def test_features_in_files(self) -> None:
+        """Blocks in a directory are those in memory; a call that is repeated opens them."""
+        engine, graph = self.make_engine(), GRAPHS["weighted"]
+        expected = sample_features(graph, KERNEL, N_WALKS)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                options: dict[str, Any] = {"directory": folder, "block_size": 5, "engine": engine}
+                found = sample_features(graph, KERNEL, N_WALKS, **options)
+                assert found.n_blocks == 3
+                self.assert_same(found, expected)
+            self.assert_same(open_features(folder), expected)
+
+    def test_walks_follow_a_graph_that_changes(self) -> None:
+        """An update gives the walks of the new graph."""
+        edges = [(i, (i + 1) % 12) for i in range(12)]
+        old, new = Graph.from_edges(edges), Graph.from_edges([*edges, (0, 6)])
+        walks = sample_walks(old, N_WALKS, engine=self.make_engine()).update(new)
+        fresh = sample_walks(new, N_WALKS)
+        assert np.array_equal(walks.deposits.nodes, fresh.deposits.nodes)
+        self.assert_same(walks.features(KERNEL), fresh.features(KERNEL))
+
+    def test_an_engine_is_a_value(self) -> None:
+        """Engines are equal by their arguments; copies, clones and pickles are as good as the engine."""
+        engine = self.make_engine()
+        assert engine == pickle.loads(pickle.dumps(engine))
+        assert hash(engine) == hash(pickle.loads(pickle.dumps(engine)))
+        assert copy.deepcopy(engine) is engine
+        assert engine.__sklearn_clone__() is engine
+        assert engine != object()
+        found = sample_features(GRAPHS["plain"], KERNEL, 4, engine=pickle.loads(pickle.dumps(engine)))
+        self.assert_same(found, sample_features(GRAPHS["plain"], KERNEL, 4))
+
+
+def _dense(array: Any) -> NDArray[Any]:
+    """Return features or numbers of any kind as a NumPy array."""
+    for convert in ("to_scipy", "toarray", "to_dense", "cpu"):
+        if hasattr(array, convert):
+            return _dense(getattr(array, convert)())
+    return np.asarray(array)
+
+
+def _options(undirected: bool) -> list[dict[str, Any]]:
+    head = {"sampler": SAMPLERS[2]}
+    some: list[dict[str, Any]] = [
+        {"ensembles": "independent"},
+        {"ensembles": "independent", **head},
+        {"pair": "lazy", **head},
+        {"stitches": 2, **head},
+        {"nodes": [4, 1, 8], **head},
+    ]
+    return [*some, {"ensembles": "shared"}, {}, head, {"budget": 3000}] if undirected else some
+
+
+def _kernel(graph: Graph, engine: Engine, **options: Any) -> Any:
+    n_walks = None if "budget" in options else N_WALKS
+    return estimate_kernel(graph, KERNEL, n_walks, engine=engine, **options)
