@@ -82,8 +82,6 @@ def dask_workers(count: int, folder: Path) -> Iterator[Any]:
 
 
 def cluster(quick: bool) -> str:
-    import walkernel.distributed as there
-
     n = 100_000 if quick else 1_000_000
     graph = random_graph(n)
     v = np.random.default_rng(0).standard_normal(n)
@@ -98,9 +96,11 @@ def cluster(quick: bool) -> str:
         with tempfile.TemporaryDirectory() as name, dask_workers(count, Path(name)) as client:
 
             def estimate(client: Any = client) -> Any:
-                return there.estimate_kernel(graph, KERNEL, N_WALKS, client=client, **walked)
+                return wk.estimate_kernel(graph, KERNEL, N_WALKS, engine=wk.engines.Dask(client), **walked)
 
-            first, kept = seconds(partial(there.estimate_kernel, graph, KERNEL, 1, client=client))
+            first, kept = seconds(
+                partial(wk.estimate_kernel, graph, KERNEL, 1, engine=wk.engines.Dask(client))
+            )
             taken, on_workers = seconds(estimate, 5)
             multiplied, other = seconds(partial(on_workers.__matmul__, v), 3)
             same = "same bits" if np.array_equal(other, product) else "OTHER BITS"

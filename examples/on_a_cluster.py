@@ -9,13 +9,11 @@ comes back are products, and they have the bits of one process. Needs ``pip inst
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 import numpy as np
 from distributed import Client, LocalCluster
 
 import walkernel as wk
-from walkernel import distributed
 from walkernel.datasets import stochastic_block_model
 
 
@@ -26,7 +24,8 @@ def run(client: Client, n_nodes: int) -> None:
     graph, kernel = blocks.graph, wk.Diffusion(3.0)
     rng = np.random.default_rng(0)
 
-    K = distributed.estimate_kernel(graph, kernel, 64, client=client, ensembles="shared")
+    engine = wk.engines.Dask(client)
+    K = wk.estimate_kernel(graph, kernel, 64, ensembles="shared", engine=engine)
     print(f"{K}: {K.n_steps:.3g} steps on the workers")
 
     found = wk.KernelKMeans(4, n_init=3, random_state=0).fit(K).labels_
@@ -48,10 +47,9 @@ def run(client: Client, n_nodes: int) -> None:
     print(f"Gaussian process: error {np.sqrt(np.mean((mean - truth[asked]) ** 2)):.3f}, {n_iter} iterations, "
           f"95 % intervals hold {100 * inside:.0f} %")  # fmt: skip
 
-    engine = partial(distributed.estimate_kernel, graph, n_walks=32, client=client)
     heat = np.zeros(graph.n_nodes)
     heat[0] = 1.0
-    x = wk.solve_ode(graph, None, [0.5, 1.0], initial=heat, engine=engine).x
+    x = wk.solve_ode(graph, None, [0.5, 1.0], initial=heat, n_walks=32, engine=engine).x
     print(f"heat left at its source after 0.5 and 1: {x[0, 0]:.3f}, {x[1, 0]:.3f}")
 
     alone = wk.estimate_kernel(graph, kernel, 64, ensembles="shared")

@@ -39,18 +39,13 @@ def connect(address: str | None) -> Iterator[Client | None]:
     if address is None:
         yield None
         return
-    importlib.import_module("walkernel.distributed")  # its ImportError says what to install
-    from distributed import Client, KilledWorker
+    importlib.import_module("walkernel.engines._dask")  # its ImportError says what to install
+    from distributed import KilledWorker
+
+    from walkernel.engines._cluster import open_client
 
     with _without_dask_logs():
-        try:
-            client = Client(address, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
-        except (OSError, ValueError) as error:
-            reason = str(error).partition("\n")[0].rstrip(".")
-            raise ConnectionError(
-                f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, "
-                "and workers with `dask worker ADDRESS`."
-            ) from error
+        client = open_client(address, SCHEDULER_TIMEOUT)
         with client:
             try:
                 yield client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,44 +75,37 @@ def features(
     sampler = checked_sampler(network, Symmetric(wanted), None, walks)
     with connect(scheduler) as client, progress("walks") as report:
         options: dict[str, Any] = {"sampler": sampler, "seed": seed, "nodes": asked, "progress": report}
-        options |= {} if client is None else {"client": client}
-        make = _write_folder if not out.suffix else _write_file
-        rows = make(out, (network, wanted, walks), block_size, options)
+        if client is not None:
+            from walkernel.engines import Dask
+
+            options["engine"] = Dask(client, block_size)
+        if out.suffix:
+            rows = _write_file(out, (network, wanted, walks), options)
+        else:
+            rows = _write_folder(out, (network, wanted, walks), options | {"block_size": block_size})
     say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} nonzero entries, of {wanted}")
 
 
-def _write_file(
-    out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
-) -> Any:
+def _write_file(out: Path, features: tuple[Graph, Kernel, int], options: dict[str, Any]) -> Any:
     """Sample features and write them to one file."""
     import scipy.sparse
 
     from walkernel._files import atomic_write
+    from walkernel.engines import sample_features
 
-    if "client" in options:
-        from walkernel.distributed import sample_features as sample_on_cluster
-
-        rows = sample_on_cluster(*features, block_size=block_size, **options).to_csr()
-    else:
-        from walkernel.engines import sample_features
-
-        rows = sample_features(*features, **options)
+    found = sample_features(*features, **options)
+    rows = found.to_scipy() if "engine" in options else found
     with atomic_write(out) as file:
         scipy.sparse.save_npz(file, rows, compressed=False)
     return rows
 
 
-def _write_folder(
-    out: Path, features: tuple[Graph, Kernel, int], block_size: int | None, options: dict[str, Any]
-) -> Any:
+def _write_folder(out: Path, features: tuple[Graph, Kernel, int], options: dict[str, Any]) -> Any:
     """Sample features and write them block by block."""
-    from walkernel.storing import store_features
+    from walkernel.engines import sample_features
 
-    store: Callable[..., Any] = store_features
-    if "client" in options:
-        from walkernel.distributed import store_features as store
     try:
-        return store(out, *features, block_size=block_size, **options)
+        return sample_features(*features, directory=out, **options)
     except Interrupted:
         say(f"The finished blocks are kept in {out}. Run the same command again to resume.")
         raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from threading import Lock
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
@@ -12,22 +14,44 @@ import scipy.sparse
 from distributed import Client, Future, as_completed
 from numpy.typing import NDArray
 
-from walkernel._checks import check_instance, refuse, whole_number
-from walkernel.distributed._worker import RemoteGraph
+from walkernel.engines._worker import RemoteGraph
 from walkernel.graph import Graph
 from walkernel.products import block_edges, bytes_of
 
-Progress = Callable[[int, int], object]
 MAX_LOSSES = 10
 """Number of consecutive losses after which a task is no longer resubmitted."""
 BLOCKS_PER_WORKER = 4
 MEMORY_BLOCK_FACTOR = 4
 """Size of blocks in the memory of workers relative to blocks in files: larger ones cause fewer page faults
 and fewer tasks."""
-WORKER_TIMEOUT = 30.0
-"""Seconds to wait for a first worker."""
+SCHEDULER_TIMEOUT, WORKER_TIMEOUT = 30.0, 30.0
+"""Seconds to wait for a scheduler, and for a first worker."""
 MAX_INLINE_BYTES = 2**16
 """Arrays below this size are sent as arguments of a task, larger ones by ``scatter``."""
+
+_CLIENTS: dict[tuple[int, str], Client] = {}
+_OPENING = Lock()
+
+
+def open_client(address: str, timeout: float) -> Client:
+    """Connect to the scheduler at an address."""
+    try:
+        return Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise ConnectionError(
+            f"No Dask scheduler was reached at {address} ({reason}). Start one with `dask scheduler`, "
+            "and workers with `dask worker ADDRESS`."
+        ) from error
+
+
+def kept_client(address: str) -> Client:
+    """Return the connection of this process to an address, opened if there is none."""
+    key = os.getpid(), address
+    with _OPENING:
+        if key not in _CLIENTS or _CLIENTS[key].status in ("closed", "closing"):
+            _CLIENTS[key] = open_client(address, SCHEDULER_TIMEOUT)
+        return _CLIENTS[key]
 
 
 class SentGraph:
@@ -44,11 +68,8 @@ _SENT_GRAPHS: WeakValueDictionary[tuple[str, int], SentGraph] = WeakValueDiction
 class Cluster:
     """A connection to a cluster, and a graph that is sent to its workers on demand."""
 
-    def __init__(self, owner: str, client: Client, graph: Graph) -> None:
-        check_instance(owner, "client", client, Client, "Connect with distributed.Client(address).")
-        if client.asynchronous:
-            refuse(owner, "client", "one that is not asynchronous", client)
-        self.owner, self.client, self.graph = owner, client, graph
+    def __init__(self, client: Client, graph: Graph) -> None:
+        self.client, self.graph = client, graph
         self._sent = _SENT_GRAPHS.setdefault((client.id, id(graph)), SentGraph(graph))
 
     @property
@@ -82,7 +103,7 @@ class Cluster:
     def _raise_no_worker(self, error: TimeoutError) -> NoReturn:
         address = self.client.scheduler.address
         raise TimeoutError(
-            f"{self.owner}: the cluster at {address} has had no worker for {WORKER_TIMEOUT:g} seconds. "
+            f"Dask: the cluster at {address} has had no worker for {WORKER_TIMEOUT:g} seconds. "
             f"Start one with `dask worker {address}`."
         ) from error
 
@@ -126,16 +147,9 @@ class Tasks:
             self.futures[number] = self.calls[number]()
         return self.futures[number]
 
-    def then(
-        self, function: Callable[..., Any], number: int, *arguments: Any, with_graph: bool = False
-    ) -> Callable[[], Future]:
-        """Return a call that submits a function of the result of a task, and of the graph if asked for."""
-
-        def call() -> Future:
-            graph = [self.cluster.remote_graph] if with_graph else []
-            return self.cluster.submit(function, self.future(number), *graph, *arguments)
-
-        return call
+    def then(self, function: Callable[..., Any], number: int, *arguments: Any) -> Callable[[], Future]:
+        """Return a call that submits a function of the result of a task."""
+        return lambda: self.cluster.submit(function, self.future(number), *arguments)
 
     def release(self) -> None:
         """Release all results that no other task needs."""
@@ -189,8 +203,3 @@ def drop_frames(loss: CancelledError) -> None:
 
 def _is_lost(future: Future | None) -> bool:
     return future is None or future.status == "cancelled"
-
-
-def check_block_size(owner: str, block_size: int | None) -> int | None:
-    """Return a valid ``block_size``, or None if it is not given."""
-    return None if block_size is None else whole_number(owner, "block_size", block_size, 1)

@@ -1,120 +1,212 @@
-"""Walks that stay on the workers of a cluster."""
+"""Dask: the graph is sent to the workers of a cluster once, features stay there, and results come back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future
+import scipy.sparse
+from numpy.typing import NDArray
 
-from walkernel._checks import progress_callback
-from walkernel._door import door
-from walkernel.distributed._features import Blocks, ClusterFeatures, gather_blocks
-from walkernel.distributed._tasks import Cluster, Progress, Tasks, check_block_size
-from walkernel.distributed._worker import (
+try:
+    from distributed import Client, Future
+    from distributed.comm.addressing import normalize_address
+except ImportError as error:
+    raise ImportError(
+        "walkernel.engines.Dask needs Dask. Install it with `pip install walkernel[dask]`."
+    ) from error
+
+from walkernel._checks import check_instance, refuse, whole_number
+from walkernel.engines._base import Engine, FeatureJob, Progress
+from walkernel.engines._cluster import BLOCKS_PER_WORKER, Cluster, Tasks, kept_client
+from walkernel.engines._cpu import CPU
+from walkernel.engines._dask_features import Blocks, ClusterFeatures, gather_blocks, submit_features
+from walkernel.engines._stored import default_block_size
+from walkernel.engines._worker import (
     count_steps,
     deposits_of,
     record_on_worker,
     spec_part,
-    weight_on_worker,
+    weigh_on_worker,
+    weigh_rows,
 )
-from walkernel.features import Walks, modulation_values
-from walkernel.graph import Graph
-from walkernel.sampling import WalkJob, checked_spec
-from walkernel.storing import default_block_size
-from walkernel.walks import Sampler, WalkSpec, concatenate
-from walkernel.weights import KernelOrF
+from walkernel.features import HostRecord, Record
+from walkernel.products import FeatureMatrix, HostFeatures, stack
+from walkernel.walks import Deposits, WalkSpec, concatenate
+
+ADDRESS = r"inproc://\S+|(\w+://)?[^\s/]+:\d+"
 
 
-def sample_walks(
-    graph: Graph,
-    n_walks: int,
-    *,
-    client: Client,
-    block_size: int | None = None,
-    sampler: Sampler | None = None,
-    seed: int = 0,
-    stream: int = 0,
-    nodes: Any = None,
-    matrix: str = "normalized",
-    transpose: bool = False,
-    progress: Progress | None = None,
-) -> ClusterWalks:
-    """Sample walks on a cluster and keep them there: ``walkernel.sample_walks``, to the last bit.
+@dataclass(frozen=True)
+class Dask(Engine):
+    """A Dask cluster: the workers of a scheduler, whichever they are.
+
+    Results have the bits of one process, for any number of workers and any block size: walks depend on their
+    start nodes alone, and sums over blocks follow the summation tree of ``products``. Products, entries, rows
+    and neighbours are computed on the workers that hold the features. Standard errors are computed in this
+    process, which samples the walks again, and files of a ``directory`` are written by it.
+
+    A graph that was opened from a directory is opened by the workers at the same path, which must exist on
+    each of them; any other graph is sent to every worker once.
+
+    When a worker dies, its blocks are lost; Dask recomputes them from the copy of the graph on another
+    worker. If no worker holds the graph any more, this process sends it again and resubmits the lost tasks.
+    While the cluster has no worker, tasks wait until one joins; sending the graph waits for at most 30
+    seconds. Each task uses one thread, so give workers one thread per core.
+
+    Engines of the same scheduler and block size are equal. A pickled engine has the address of its scheduler
+    only, and opens a connection of its own where it is used.
 
     Parameters
     ----------
-    client, block_size
-        As in ``estimate_kernel``.
-    graph, n_walks, sampler, seed, stream, nodes, matrix, transpose, progress
-        As in ``walkernel.sample_walks``.
+    client : distributed.Client or str
+        A connection to the cluster, or the address of its scheduler; one connection to an address is opened
+        on first use, and kept as long as this process.
+    block_size : int, optional
+        Number of nodes per block of features. The default is four blocks per worker, or more where a block
+        would exceed about 256 MiB.
+
+    Attributes
+    ----------
+    address : str
+        Address of the scheduler.
 
     Examples
     --------
     >>> from distributed import Client
-    >>> import walkernel as wk, walkernel.distributed
+    >>> import walkernel as wk
     >>> graph = wk.load_dataset("karate").graph
+    >>> here = wk.estimate_kernel(graph, wk.Diffusion(), 64)
     >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
-    ...     walks = wk.distributed.sample_walks(graph, 16, client=client, block_size=10)
-    ...     walks.features(wk.Diffusion()).shape, walks.gather().n_steps == walks.n_steps
-    ((34, 34), True)
+    ...     K = wk.estimate_kernel(graph, wk.Diffusion(), 64, engine=wk.engines.Dask(client, block_size=10))
+    ...     bool((K @ range(34) == here @ range(34)).all())
+    True
     """
-    owner = "walkernel.distributed.sample_walks"
-    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    cluster, report = Cluster(owner, client, graph), progress_callback(owner, progress)
-    return ClusterWalks(cluster, spec, check_block_size(owner, block_size), report)
+
+    client: Client | str = field(compare=False, repr=False)
+    block_size: int | None = None
+    address: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = None if self.block_size is None else whole_number("Dask", "block_size", self.block_size, 1)
+        object.__setattr__(self, "block_size", size)
+        object.__setattr__(self, "address", _address_of(self.client))
+
+    def record(self, spec: WalkSpec, progress: Progress | None = None) -> ClusterRecord:
+        """Sample walks and keep their deposits on the workers."""
+        return ClusterRecord(self._cluster(spec), spec, self.block_size, progress)
+
+    def features(self, job: FeatureJob, progress: Progress | None = None) -> list[FeatureMatrix]:
+        """Return the features of a job, which stay on the workers."""
+        cluster = self._cluster(job.spec)
+        edges = cluster.edges(job.spec.ids.size, self.block_size, default_block_size(job))
+        tasks = Tasks(cluster, [submit_features(cluster, job, *place) for place in pairwise(edges)])
+        blocks = Blocks(tasks, edges, job.n_results, progress, job.n_groups)
+        return [ClusterFeatures(blocks, result) for result in range(job.n_results)]
+
+    def blocks(
+        self, job: FeatureJob, ranges: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, list[FeatureMatrix]]]:
+        """Yield the blocks of features as workers finish them, a few at a time."""
+        cluster = self._cluster(job.spec)
+        tasks = Tasks(cluster, [submit_features(cluster, job, *place) for place in ranges])
+        return tasks.results(BLOCKS_PER_WORKER * cluster.n_workers)
+
+    @property
+    def local(self) -> CPU:
+        """The CPU of this process, which walks from a few nodes sooner than a cluster."""
+        return CPU()
+
+    def _cluster(self, spec: WalkSpec) -> Cluster:
+        client = kept_client(self.address) if isinstance(self.client, str) else self.client
+        return Cluster(client, spec.graph)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dask, (self.address, self.block_size)
 
 
-class ClusterWalks:
-    """Walks on the workers of a cluster: what ``sample_walks`` returns.
+def _address_of(client: Any) -> str:
+    """Check a client or an address, and return the address; nothing is opened."""
+    if isinstance(client, str):
+        if not re.fullmatch(ADDRESS, client):
+            refuse("Dask", "client", "a Client or an address such as tcp://127.0.0.1:8786", client)
+        return str(normalize_address(client))
+    check_instance("Dask", "client", client, Client, "Connect with distributed.Client(address).")
+    if client.asynchronous:
+        refuse("Dask", "client", "one that is not asynchronous", client)
+    if client.scheduler is None:
+        refuse("Dask", "client", "connected to a scheduler", client)
+    return str(client.scheduler.address)
 
-    Attributes
-    ----------
-    spec : WalkSpec
-        What defines the walks.
-    n_steps : int
-        Number of steps of all walks, plus the number of edges that exact heads followed.
-    """
+
+class ClusterRecord(Record):
+    """Deposits on the workers of a cluster; pickled, those that were gathered."""
 
     def __init__(
         self, cluster: Cluster, spec: WalkSpec, block_size: int | None, progress: Progress | None
     ) -> None:
-        self.spec = spec
-        largest = default_block_size(WalkJob(spec, np.empty(0), (spec.stream,)))
+        self._n_walks, self._block_size = spec.n_walks, block_size
+        largest = default_block_size(FeatureJob(spec, np.empty(0), (spec.stream,)))
         self._edges = cluster.edges(spec.ids.size, block_size, largest)
-        self._numbers = range(self._edges.size - 1)
-        self._tasks = Tasks(
-            cluster, [_submit_record(cluster, spec, *place) for place in pairwise(self._edges)]
-        )
-        counts = [self._tasks.then(count_steps, b, with_graph=True) for b in self._numbers]
+        calls = [_submit_record(cluster, spec, *place) for place in pairwise(self._edges)]
+        self._tasks = Tasks(cluster, calls)
+        counts = [self._tasks.then(count_steps, b) for b in self._numbers]
         steps, longest = zip(*gather_blocks(self._tasks, counts, self._edges, progress).values(), strict=True)
-        self.n_steps, self._longest = sum(steps), max(longest)
+        self._n_steps, self._longest = sum(steps), max(longest)
 
-    def __repr__(self) -> str:
-        own = self.spec
-        return (
-            f"ClusterWalks({own.ids.size} nodes x {own.n_walks} walks, {self.n_steps} steps, {own.sampler}, "
-            f"seed={own.seed}, stream={own.stream}, matrix={own.matrix!r})"
-        )
+    @property
+    def n_steps(self) -> int:
+        """Number of steps walked, and of edges that exact heads followed."""
+        return self._n_steps
 
-    @door
-    def features(self, kernel_or_f: KernelOrF) -> ClusterFeatures:
-        """Return the features Φ_f, which stay on the workers; see ``Walks.features``."""
-        own = self.spec
-        length = self._longest + 1
-        f = modulation_values(own, kernel_or_f, length)
-        f = f / own.n_walks
-        calls = [self._tasks.then(weight_on_worker, b, f, with_graph=True) for b in self._numbers]
-        return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
+    @property
+    def longest(self) -> int:
+        """Length of the longest walk, a head included."""
+        return self._longest
 
-    def gather(self) -> Walks:
-        """Gather the walks in this process."""
+    @cached_property
+    def deposits(self) -> Deposits:
+        """The deposits, gathered in this process when they are first asked for."""
         calls = [self._tasks.then(deposits_of, b) for b in self._numbers]
         found = gather_blocks(self._tasks, calls, self._edges, None)
-        deposits = concatenate([found[b] for b in self._numbers])
-        return Walks(**self.spec.arguments(), deposits=deposits)
+        return concatenate([found[b] for b in self._numbers])
+
+    def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
+        """Return the features of all start nodes, which stay on the workers, or of some, which come here."""
+        if rows is not None:
+            return HostFeatures(self._weighed_rows(f, rows), n_threads=None)
+        calls = [self._tasks.then(weigh_on_worker, b, f) for b in self._numbers]
+        return ClusterFeatures(Blocks(Tasks(self._tasks.cluster, calls), self._edges, 1, None), 0)
+
+    def _weighed_rows(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        if not rows.size:
+            return scipy.sparse.csr_array((0, self._tasks.cluster.graph.n_nodes))
+        owners = np.searchsorted(self._edges, rows, side="right") - 1
+        places = {int(b): np.flatnonzero(owners == b) for b in np.unique(owners)}
+        calls = [self._tasks.then(weigh_rows, b, f, rows[at] - self._edges[b]) for b, at in places.items()]
+        found = dict(Tasks(self._tasks.cluster, calls).results())
+        order = np.argsort(np.concatenate([*places.values()]))
+        return stack(order, *(found[k] for k in range(len(calls))))
+
+    def sample_again(self, spec: WalkSpec, progress: Progress | None) -> ClusterRecord:
+        """Sample other walks on the same cluster."""
+        cluster = Cluster(self._tasks.cluster.client, spec.graph)
+        return ClusterRecord(cluster, spec, self._block_size, progress)
+
+    @property
+    def _numbers(self) -> range:
+        return range(self._edges.size - 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HostRecord, (self.deposits, self._n_walks, self._tasks.cluster.graph.n_nodes)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClusterRecord:
+        return self
 
 
 def _submit_record(cluster: Cluster, spec: WalkSpec, first: int, last: int) -> Callable[[], Future]:

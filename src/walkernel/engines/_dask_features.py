@@ -2,67 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse
 from distributed import Future
 from numpy.typing import NDArray
 
-from walkernel.distributed._tasks import BLOCKS_PER_WORKER, MAX_LOSSES, Cluster, Progress, Tasks, drop_frames
-from walkernel.distributed._worker import Summary, pick, spec_part, summarize, walk_on_worker
+from walkernel.engines._base import FeatureJob, Progress
+from walkernel.engines._cluster import MAX_LOSSES, Cluster, Tasks, drop_frames
+from walkernel.engines._worker import Summary, pick, spec_part, summarize, walk_on_worker
 from walkernel.products import BlockedFeatures
-from walkernel.sampling import FeatureRows, WalkJob
-from walkernel.storing import Produce, default_block_size
 
 T = TypeVar("T")
 
 
-def sample_job(
-    job: WalkJob, cluster: Cluster, block_size: int | None, progress: Progress | None
-) -> list[ClusterRows]:
-    """Compute the features of a job and leave them on the workers."""
-    edges = cluster.edges(job.spec.ids.size, block_size, default_block_size(job))
-    tasks = Tasks(cluster, [_submit_features(cluster, job, *place) for place in pairwise(edges)])
-    blocks = Blocks(tasks, edges, job.n_results, progress)
-    return [
-        ClusterRows(
-            ClusterFeatures(blocks, result),
-            np.concatenate([found[result].norms for found in blocks.summaries]),
-            sum(found[result].n_steps for found in blocks.summaries),
-        )
-        for result in range(job.n_results)
-    ]
-
-
-def block_producer(cluster: Cluster) -> Produce:
-    """Return a function that computes features on the workers and yields their blocks, a few at a time."""
-
-    def produce(job: WalkJob, ranges: list[tuple[int, int]]) -> Iterator[tuple[int, list[FeatureRows]]]:
-        tasks = Tasks(cluster, [_submit_features(cluster, job, *place) for place in ranges])
-        return tasks.results(BLOCKS_PER_WORKER * cluster.n_workers)
-
-    return produce
-
-
-class ClusterRows(NamedTuple):
-    """Features on the workers, the norms of their rows, and the number of steps of the walks behind them."""
-
-    matrix: ClusterFeatures
-    norms: NDArray[np.float64]
-    n_steps: int
-
-
 class Blocks:
-    """Blocks of rows on the workers; each block holds one matrix per result."""
+    """Blocks of rows on the workers, a row for each group of walks; each holds one matrix per result."""
 
     def __init__(
-        self, tasks: Tasks, edges: NDArray[np.int64], n_results: int, progress: Progress | None
+        self,
+        tasks: Tasks,
+        edges: NDArray[np.int64],
+        n_results: int,
+        progress: Progress | None,
+        n_groups: int = 1,
     ) -> None:
-        self.cluster, self.edges, self._n_results = tasks.cluster, edges, n_results
+        self.cluster, self.edges, self._n_results = tasks.cluster, edges * n_groups, n_results
         numbers = range(edges.size - 1)
         calls = [tasks.then(summarize, number) for number in numbers]
         found = gather_blocks(tasks, calls, edges, progress)
@@ -102,10 +69,10 @@ def gather_blocks(
     return found
 
 
-def _submit_features(cluster: Cluster, job: WalkJob, first: int, last: int) -> Callable[[], Future]:
+def submit_features(cluster: Cluster, job: FeatureJob, first: int, last: int) -> Callable[[], Future]:
     """Return a function that submits the features of a range of start nodes."""
     part = spec_part(job.spec, first, last)
-    rest = (job.f, job.streams, job.with_norms, job.separate_heads)
+    rest = (job.f, job.streams, job.with_norms, job.separate_heads, job.n_groups)
     return lambda: cluster.submit(walk_on_worker, cluster.remote_graph, part, *rest)
 
 
@@ -118,8 +85,8 @@ class ClusterFeatures(BlockedFeatures):
         Number of start nodes and number of nodes of the graph.
     edges : ndarray of int64, (n_blocks + 1,)
         First row of each block, followed by the number of rows.
-    nnz, nbytes : int
-        Number of stored entries, and their size in bytes.
+    nnz, nbytes, norms, n_steps
+        As in ``FeatureMatrix``.
     """
 
     def __init__(self, blocks: Blocks, result: int) -> None:
@@ -128,15 +95,13 @@ class ClusterFeatures(BlockedFeatures):
         summaries = [block[result] for block in blocks.summaries]
         self.nnz = sum(summary.nnz for summary in summaries)
         self.nbytes = sum(summary.nbytes for summary in summaries)
+        self.norms = np.concatenate([summary.norms for summary in summaries])
+        self.n_steps = sum(summary.n_steps for summary in summaries)
         self.shape = (int(self.edges[-1]), blocks.cluster.graph.n_nodes)
 
     def __repr__(self) -> str:
         n, N = self.shape
         return f"ClusterFeatures({n}x{N}, {self.n_blocks} blocks on {self._blocks.cluster.client})"
-
-    def to_csr(self) -> scipy.sparse.csr_array:
-        """Gather all rows in this process."""
-        return self.rows(np.arange(self.shape[0]))
 
     def _block(self, number: int) -> Future:
         return self._blocks.matrix(number, self._result)

@@ -11,13 +11,15 @@ import scipy.sparse
 from dask.sizeof import sizeof
 from numpy.typing import NDArray
 
-from walkernel.features import Walks, to_csr
+from walkernel.engines._base import FeatureJob
+from walkernel.engines._cpu import CPU
+from walkernel.features import HostRecord
 from walkernel.graph import Graph
-from walkernel.products import bytes_of
-from walkernel.sampling import FeatureRows, WalkJob, walk_job
-from walkernel.walks import Deposits, WalkSpec, sample_deposits
+from walkernel.products import FeatureMatrix, HostFeatures, bytes_of
+from walkernel.walks import Deposits, WalkSpec
 
 sizeof.register(scipy.sparse.csr_array, bytes_of)  # Dask knows csr_matrix only and would count 56 bytes
+sizeof.register(HostRecord, lambda record: sizeof(tuple(record.deposits)))
 
 
 class Summary(NamedTuple):
@@ -61,26 +63,6 @@ def _itself(graph: Graph) -> Graph:
     return graph
 
 
-class RemoteRecord:
-    """Deposits of some start nodes, without the graph, which every worker holds already."""
-
-    def __init__(self, part: dict[str, Any], deposits: Deposits) -> None:
-        self.part, self.deposits = part, deposits
-        self._walks: Walks | None = None
-
-    def walks(self, graph: Graph) -> Walks:
-        """Return the walks, cached because they cache their sorted deposits."""
-        if self._walks is None:
-            self._walks = Walks(**_spec(graph, self.part).arguments(), deposits=self.deposits)
-        return self._walks
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteRecord, (self.part, self.deposits)
-
-    def __sizeof__(self) -> int:
-        return sizeof(tuple(self.deposits))
-
-
 def spec_part(spec: WalkSpec, first: int, last: int) -> dict[str, Any]:
     """Return the fields of a specification for a range of its start nodes, without the graph."""
     fields = {name: value for name, value in spec.arguments().items() if name != "graph"}
@@ -89,45 +71,47 @@ def spec_part(spec: WalkSpec, first: int, last: int) -> dict[str, Any]:
     return fields | {"ids": range(ids[0], ids[-1] + 1) if is_consecutive else ids}
 
 
-def _spec(graph: Graph, part: dict[str, Any]) -> WalkSpec:
-    return WalkSpec(graph, **part | {"ids": np.asarray(part["ids"], dtype=np.int64)})
+def _spec(remote: RemoteGraph, part: dict[str, Any]) -> WalkSpec:
+    return WalkSpec(remote.graph, **part | {"ids": np.asarray(part["ids"], dtype=np.int64)})
 
 
 def walk_on_worker(
     remote: RemoteGraph, part: dict[str, Any], f: NDArray[np.float64], *rest: Any
-) -> list[FeatureRows]:
+) -> list[FeatureMatrix]:
     """Walk from some start nodes and return their features."""
-    return walk_job(WalkJob(_spec(remote.graph, part), f, *rest), 1, None)
+    return CPU(1).features(FeatureJob(_spec(remote, part), f, *rest))
 
 
-def record_on_worker(remote: RemoteGraph, part: dict[str, Any]) -> RemoteRecord:
+def record_on_worker(remote: RemoteGraph, part: dict[str, Any]) -> HostRecord:
     """Walk from some start nodes and return their deposits."""
-    return RemoteRecord(part, sample_deposits(_spec(remote.graph, part), 1, None))
+    return CPU(1).record(_spec(remote, part))
 
 
-def weight_on_worker(record: RemoteRecord, remote: RemoteGraph, f: NDArray[np.float64]) -> list[FeatureRows]:
+def weigh_on_worker(record: HostRecord, f: NDArray[np.float64]) -> list[HostFeatures]:
     """Return the features of recorded walks, given f / n_walks."""
-    walks = record.walks(remote.graph)
-    rows = walks.terms.weighted(f, np.arange(walks.ids.size), 1)
-    return [FeatureRows(to_csr(rows, walks.graph.n_nodes), np.zeros((walks.ids.size, 2)), 0)]
+    return [record.weigh(f)]
 
 
-def count_steps(record: RemoteRecord, remote: RemoteGraph) -> tuple[int, int]:
+def weigh_rows(record: HostRecord, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Return some rows of the features of recorded walks, given f / n_walks."""
+    return record.weigh(f, rows).to_scipy()
+
+
+def count_steps(record: HostRecord) -> tuple[int, int]:
     """Return the number of steps and the longest length."""
-    walks = record.walks(remote.graph)
-    return walks.n_steps, max(walks.sampler.head, int(walks.deposits.lengths.max(initial=0)))
+    return record.n_steps, record.longest
 
 
-def deposits_of(record: RemoteRecord) -> Deposits:
+def deposits_of(record: HostRecord) -> Deposits:
     """Return the deposits of recorded walks."""
     return record.deposits
 
 
-def summarize(found: list[FeatureRows]) -> list[Summary]:
+def summarize(found: list[FeatureMatrix]) -> list[Summary]:
     """Return a summary of each matrix of a block."""
-    return [Summary(rows.norms, rows.n_steps, rows.matrix.nnz, bytes_of(rows.matrix)) for rows in found]
+    return [Summary(rows.norms, rows.n_steps, rows.nnz, rows.nbytes) for rows in found]
 
 
-def pick(found: list[FeatureRows], result: int) -> scipy.sparse.csr_array:
+def pick(found: list[FeatureMatrix], result: int) -> scipy.sparse.csr_array:
     """Return one of several matrices."""
-    return found[result].matrix
+    return found[result].to_scipy()
