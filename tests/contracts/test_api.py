@@ -14,6 +14,7 @@ NAMES = [
     *("InverseCosine", "Kernel", "KernelOperator", "Matern", "Neighbors", "PStepRandomWalk", "PowerSeries"),
     *("RegularizedLaplacian", "Walks", "anchor_points", "estimate_kernel", "exact_kernel"),
     *(
+        "engines",
         "johnson_lindenstrauss",
         "kernels",
         "load_dataset",

@@ -169,7 +169,7 @@ def test_a_failure_ends_the_call():
 
 
 def test_commands_warn_once():
-    line = "ode karate --source 0 --times 0.5 1 --equation adjacency --engine polynomial --json"
+    line = "ode karate --source 0 --times 0.5 1 --equation adjacency --method polynomial --json"
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         result = command(*line.split())

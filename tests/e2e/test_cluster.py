@@ -17,6 +17,7 @@ from clusters import PLENTY, cluster, wait_until
 from depth import mostly_deep
 from graphs import isolated
 from walkernel.engines import Dask, checked_spec, features_job
+from walkernel.testing import EngineSuite
 
 N_NODES, N_WALKS = 700, 24
 
@@ -435,3 +436,13 @@ rows = wk.sample_features(graph, wk.Diffusion(), 8, engine=engine).to_scipy()
 
 def clients(dask):
     return dask.client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.clients))
+
+
+@pytest.mark.deep
+class TestConformance(EngineSuite):
+    @pytest.fixture(autouse=True)
+    def _connect(self, dask):
+        self.client = dask.client
+
+    def make_engine(self):
+        return Dask(self.client, block_size=5)
