@@ -493,3 +493,15 @@ def test_a_grid_over_kernels_with_an_engine(name, sampled_by):
     engines = clone(with_engine).set_params(param_grid={f"{name.lower()}__engine": [None, "cpu", CPU(3)]})
     found = engines.fit(NODES, values(name, NODES)).cv_results_["mean_test_score"]
     assert same(found, np.repeat(scores[:1], 3))
+
+
+def test_kernels_for_gpytorch_take_engines(sampled_by):
+    torch, wing = pytest.importorskip("torch"), pytest.importorskip("walkernel.torch")
+    nodes, found = torch.arange(N), []
+    for engine in (None, "cpu", CPU(3)):
+        kernel = wing.GRFKernel(GRAPH, HEAT, n_walks=16, engine=engine)
+        found.append(kernel(nodes).to_dense().detach().numpy())
+    assert sampled_by == [CPU(), CPU(), CPU(3)]
+    assert all(same(one, found[0]) for one in found)
+    with pytest.raises(TypeError, match=r"GRFKernel: engine must be None, 'cpu', .* got 3"):
+        wing.GRFKernel(GRAPH, HEAT, engine=3)
