@@ -30,8 +30,7 @@ from walkernel._random import check_seed
 from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import KernelOperator, polynomial_operator
-from walkernel.operators._polynomial import polynomial_engine
+from walkernel.operators import KernelOperator, polynomial_engine, polynomial_operator
 from walkernel.planning import checked_sampler
 from walkernel.tasks._generators import (
     GENERATORS,
