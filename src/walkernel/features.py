@@ -222,8 +222,12 @@ class Walks(WalkSpec):
         f = self.modulation(kernel_or_f) / self.n_walks
         found = self.record.weigh(f, self._positions(rows))
         matrix = found.native if self.is_native else found.to_scipy()
-        is_sparse = scipy.sparse.issparse(matrix)
-        return matrix.astype(dtype) if is_sparse and matrix.dtype != dtype else matrix
+        if scipy.sparse.issparse(matrix):
+            return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+        if np.dtype(dtype) != np.float64:
+            remedy = "CUDA(dtype=...) says what a device computes in; .to_scipy() gives a SciPy array."
+            refuse("features", "dtype", "float64 where features are not in this process", dtype, remedy)
+        return matrix
 
     def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64] | None:
         """Check positions of rows."""

@@ -49,6 +49,11 @@ def polynomial(graph=TRIANGLE, kernel=HEAT, **options):
     return wk.polynomial_operator(graph, kernel, **options)
 
 
+class Elsewhere(wk.engines.Engine):
+    def record(self, spec, progress=None):
+        raise AssertionError("walked")
+
+
 operator = cache(partial(estimate, n_walks=8))
 walks = cache(partial(sample, n_walks=4))
 features = cache(lambda: walks().features(HEAT))
@@ -275,6 +280,8 @@ CASES = [
     ("diagonal-cost", lambda: huge().diagonal(), VALUE, "few enough rows; 1000000 rows; estimate_kernel"),
     ("exact-memory", lambda: wk.exact_kernel(HUGE, HEAT), VALUE,
      "exact_kernel; 7451 GiB; polynomial_operator"),
+    ("polynomial-engine", lambda: polynomial(engine=3), TYPE, "polynomial_operator: engine; CPU(2), got 3"),
+    ("polynomial-far", lambda: polynomial(engine=Elsewhere()), VALUE, "engine; walkernel.engines.CPU()"),
     ("tol-zero", lambda: polynomial(tol=0), VALUE, "tol; greater than 0; got 0"),
     ("tol-tiny", lambda: polynomial(tol=1e-99), VALUE, "tol; 1e-99; Use a larger tol"),
     # reduction, theory, data

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import walkernel as wk
 from depth import mostly_deep
+from walkernel.engines import CPU
 from walkernel.tasks import WALK_CACHE, _solvers
 
 N = 24
@@ -277,6 +278,7 @@ CHANGES = {
     "graph": wk.Graph.from_edges([("a", "b")]), "alpha": 9.0, "fit_intercept": False, "normalize": True,
     "n_components": 3, "sparse_output": False, "learn": (), "amplitude": 9.0, "noise": 3.0, "mean": "zero",
     "covariates": NODES, "concentration": 0.5, "solver": "cg", "tol": 0.5, "max_iter": 1,
+    "engine": "nowhere",
 }  # fmt: skip
 CHANGED = [(name, key) for name in MODELS for key in CHANGES if key in build(name).get_params()]
 
@@ -392,3 +394,114 @@ def test_models_inside_models(name):
     bagging = BaggingClassifier if name == "NodeGPClassifier" else BaggingRegressor
     bag = bagging(build(name), n_estimators=3, random_state=0).fit(NODES[:, None], values(name, NODES))
     assert np.isfinite(bag.predict(NODES[:, None])).all()
+
+
+# where walks are sampled --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sampled_by(monkeypatch):
+    """The engines that sampled walks, call by call."""
+    used = []
+    for method in ("record", "features"):
+        own = getattr(CPU, method)
+
+        def counted(self, *args, own=own):
+            used.append(self)
+            return own(self, *args)
+
+        monkeypatch.setattr(CPU, method, counted)
+    WALK_CACHE.clear()
+    return used
+
+
+@pytest.mark.parametrize("limit", [WALK_CACHE.limit, 0])
+@every_model
+def test_every_engine_of_this_machine_gives_the_same_bits(name, limit, monkeypatch):
+    monkeypatch.setattr(WALK_CACHE, "limit", limit)
+    answers = []
+    for engine in (None, "cpu", CPU(1), CPU(3)):
+        WALK_CACHE.clear()
+        model = fitted(name, engine=engine)
+        answers.append(ask(model))
+        if name in ("NodeSmoother", "NodeGPRegressor"):
+            answers[-1] = np.append(answers[-1], model.predict(NODES, return_std=True)[1])
+        if name == "NodeGPRegressor":
+            answers[-1] = np.append(answers[-1], model.sample_y(n_samples=2))
+    assert all(same(answer, answers[0]) for answer in answers)
+
+
+@pytest.mark.parametrize("limit", [WALK_CACHE.limit, 0])
+@every_model
+def test_walks_are_sampled_by_the_engine_and_once_for_all_numbers_of_threads(
+    name, limit, monkeypatch, sampled_by
+):
+    monkeypatch.setattr(WALK_CACHE, "limit", limit)
+    model = fitted(name, engine=CPU(2))
+    ask(model)
+    if name == "NodeSmoother":
+        model.predict(NODES, return_std=True)
+    assert set(sampled_by) == {CPU(2)}
+    sampled_by.clear()
+    ask(fitted(name, engine=CPU(1)))
+    assert set(sampled_by) == (set() if limit else {CPU(1)})
+
+
+@every_model
+def test_the_engine_is_looked_up_by_fit_and_kept(name, monkeypatch, sampled_by):
+    monkeypatch.setenv("WALKERNEL_ENGINE", "nowhere")
+    model = build(name)
+    with pytest.raises(ValueError, match=f"{name}: WALKERNEL_ENGINE must be .* got 'nowhere'"):
+        model.fit(KNOWN, values(name))
+    assert same(ask(fitted(name, engine=CPU(1))), ask(fitted(name, engine="cpu")))
+    monkeypatch.setenv("WALKERNEL_ENGINE", "cpu")
+    model.fit(KNOWN, values(name))
+    monkeypatch.setenv("WALKERNEL_ENGINE", "nowhere")
+    WALK_CACHE.clear()
+    ask(model)
+    assert sampled_by[-1] == CPU()
+
+
+@every_model
+def test_an_engine_is_a_parameter_like_any_other(name):
+    engine = CPU(2)
+    model = fitted(name, engine=engine)
+    assert model.get_params()["engine"] is model.engine is clone(model).engine is engine
+    assert "engine=CPU(n_threads=2)" in repr(model)
+    assert "engine" not in repr(build(name))
+    for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(KNOWN, values(name))):
+        assert copy.engine == engine
+        assert same(ask(copy), ask(model))
+    assert model.set_params(engine="cpu").engine == "cpu"
+
+
+@every_model
+def test_a_grid_over_kernels_with_an_engine(name, sampled_by):
+    def search(engine):
+        model = build(name, engine=engine)
+        model = make_pipeline(model, Ridge()) if name == "NodeFeatures" else make_pipeline(model)
+        grid = {f"{name.lower()}__kernel": [HEAT, WIDE]}
+        scoring = "neg_log_loss" if name == "NodeGPClassifier" else None
+        return GridSearchCV(model, grid, cv=2, scoring=scoring, error_score="raise").fit(
+            NODES, values(name, NODES)
+        )
+
+    with_engine = search(CPU(2))
+    assert set(sampled_by) == {CPU(2)}
+    scores = with_engine.cv_results_["mean_test_score"]
+    assert same(scores, search(None).cv_results_["mean_test_score"])
+    engines = clone(with_engine).set_params(param_grid={f"{name.lower()}__engine": [None, "cpu", CPU(3)]})
+    found = engines.fit(NODES, values(name, NODES)).cv_results_["mean_test_score"]
+    assert same(found, np.repeat(scores[:1], 3))
+
+
+def test_kernels_for_gpytorch_take_engines(sampled_by):
+    torch, wing = pytest.importorskip("torch"), pytest.importorskip("walkernel.torch")
+    nodes, found = torch.arange(N), []
+    for engine in (None, "cpu", CPU(3)):
+        kernel = wing.GRFKernel(GRAPH, HEAT, n_walks=16, engine=engine)
+        found.append(kernel(nodes).to_dense().detach().numpy())
+    assert sampled_by == [CPU(), CPU(), CPU(3)]
+    assert all(same(one, found[0]) for one in found)
+    with pytest.raises(TypeError, match=r"GRFKernel: engine must be None, 'cpu', .* got 3"):
+        wing.GRFKernel(GRAPH, HEAT, engine=3)

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import walkernel as wk
 from walkernel import Diffusion, Graph, IndependentWalks, KernelKMeans, PowerSeries, clustering_error
+from walkernel.engines import CPU
 from walkernel.tasks import WalkCache, _solvers
 
 VALUE, TYPE, DIVERGES = ValueError, TypeError, wk.DivergentKernelError
@@ -42,6 +43,7 @@ HALVES = [0, 1] * (N // 2)
 MODELS = ("NodeFeatures", "NodeSmoother", "NodeRidge")
 GAUSSIAN = ("NodeGPRegressor", "NodeGPClassifier")  # more of them in test_gp_bad_input.py
 EVERY = MODELS + GAUSSIAN
+ENGINES = "None, 'cpu', 'cuda', 'cuda:' and a number, or an engine such as walkernel.engines.CPU(2)"
 
 
 def fit(owner, X=(0, 1, 2), y=(1.0, 2.0, 3.0), *, graph=RING, kernel=HEAT, weights=None, **options):
@@ -105,6 +107,7 @@ PARAMETERS = [
     *refused("n_walks", "a whole number from 1 to 4294967294", [0, -1, 1.5, NAN, 2**32], [True, "8", None]),
     ("sampler-number", {"sampler": 0.1}, TYPE, "sampler must be a Sampler, got 0.1 of type float"),
     ("sampler-class", {"sampler": IndependentWalks}, TYPE, "sampler must be a Sampler, got <class"),
+    *refused("engine", ENGINES, ["nowhere", "CPU", ""], [3, True, CPU]),
     *[(f"X-shape-{np.shape(X)}", {"X": X}, VALUE, f"X must be nodes of; (n, 1); got shape {np.shape(X)}")
       for X in ([], np.zeros((3, 2), int), np.zeros((3, 1, 1), int), 3, np.array(3))],
     *[(f"X={X!r}", {"X": X}, TYPE, f"~must be whole-number ids; no labels; got {X!r}")
@@ -202,13 +205,13 @@ ODE_CASES = rows(["solve_ode"], [
     ("t-growth", {"t": 800, "matrix": "normalized"}, VALUE, "t must be small enough; e^800; got 800"),
     *refused("matrix", "one of 'laplacian', 'combinatorial', 'normalized', 'adjacency', 'positive-laplacian'",
              ["L", None], []),
-    *refused("engine", "one of 'walks', 'polynomial'", ["cg", None], []),
+    *refused("method", "one of 'walks', 'polynomial'", ["cg", None], []),
+    *refused("engine", ENGINES, ["nowhere", "walks"], [3, True, CPU]),
     *refused("pair", "one of 'auto', 'symmetric', 'lazy'", ["both"], []),
     *refused("quadrature", "one of 'gauss-legendre', 'monte-carlo'", ["simpson"], []),
     *refused("n_points", "a whole number from 1 to 4096", [0, 1.5, 4097], [True, "4"]),
     *refused("n_walks", "a whole number from 2 to 67108864", [0, 1, 2.5], [True, "8"]),
     *refused("seed", "a whole number from 0 to 18446744073709551615", [-1, 1.5, 2**64], [None, "x", True]),
-    *refused("n_threads", "a whole number of at least 1", [0, 1.5], ["all"]),
     *refused("progress", "None or a function of (done, total)", [], [True]),
     *refused("density", "None unless quadrature='monte-carlo'", ["uniform"], []),
     ("points-1", {"n_points": 1, "quadrature": "monte-carlo"}, VALUE, "n_points; from 2 to 4096, got 1."),
@@ -244,9 +247,9 @@ MORE_CASES = [row for owners, *table in [
     (EVERY, "X-label", {"X": ["n0", "z"], "graph": NAMED}, VALUE, "X must be; the unknown 'z'"),
     (EVERY, "set", {"X": {"n0", "n1", "n2"}, "graph": NAMED}, TYPE, "X must be"),
     (MODELS[::2], "root", {"kernel": ROOTLESS}, VALUE, "kernel must; α₀"),
-    *[(["solve_ode"], f"polynomial-{name}", {**options, "engine": "polynomial"}, TYPE, text)
+    *[(["solve_ode"], f"polynomial-{name}", {**options, "method": "polynomial"}, TYPE, text)
       for name, options, text in [
-        ("threads", {"n_threads": "2"}, "n_threads must be"), ("walks", {"n_walks": "8"}, "n_walks must"),
+        ("engine", {"engine": 2}, "engine must be"), ("walks", {"n_walks": "8"}, "n_walks must"),
         ("progress", {"progress": 3}, "progress must be"), ("sampler", {"sampler": 0.1}, "sampler must be")]],
     *[(["solve_ode"], *row) for row in [
         ("sampler", {"sampler": 0.1}, TYPE, "sampler must be a Sampler, got 0.1"),

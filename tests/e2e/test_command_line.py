@@ -262,7 +262,7 @@ class TestTasks:
         assert [state["stderr"] for state in found] == solution.stderr.ravel().tolist()
         assert [(state["t"], state["node"]) for state in found[:3]] == [(0.5, 33), (0.5, 1), (1, 33)]
         text = succeed(
-            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0", "--engine", "polynomial"),
+            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0", "--method", "polynomial"),
             *("--equation", "combinatorial"),
         )
         lines = [line.split() for line in text.splitlines() if "±" in line]

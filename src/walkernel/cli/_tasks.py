@@ -42,8 +42,8 @@ Equation = Annotated[
     Literal["laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"],
     typer.Option("--equation", help="G: −L, −(D − A), W̃, A or +L."),
 ]
-Engine = Annotated[
-    Literal["walks", "polynomial"], typer.Option("--engine", help="Walks with error bars, or exact products.")
+Method = Annotated[
+    Literal["walks", "polynomial"], typer.Option("--method", help="Walks with error bars, or exact products.")
 ]
 
 
@@ -160,7 +160,7 @@ def ode(
     source: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where y is 1.")] = None,
     initial: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where x(0) is 1.")] = None,
     equation: Equation = "laplacian",
-    engine: Engine = "walks",
+    method: Method = "walks",
     walks: Annotated[int, typer.Option("--walks", min=2, help="Walks from each node.")] = 128,
     seed: Seed = 0,
     node: Nodes = None,
@@ -183,7 +183,7 @@ def ode(
     with progress("walks") as report:
         solution = solve_ode(
             network, y, times, initial=begin, matrix=equation, n_walks=walks, seed=seed, nodes=asked,
-            engine=engine, progress=report,
+            method=method, progress=report,
         )  # fmt: skip
     records = _states(solution, asked or every_node(network))
     if json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -109,9 +109,12 @@ class Engine(ABC):
     ----------
     precision : str
         What its numbers are rounded to; features in files that differ in it are not the same.
+    n_threads : int or None
+        Threads of products in this process; None: WALKERNEL_NUM_THREADS or the CPUs of this process.
     """
 
     precision = "float64"
+    n_threads: int | None = None
 
     @abstractmethod
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> Record:
@@ -156,6 +159,11 @@ class Engine(ABC):
     @property
     def local(self) -> Engine:
         """The engine that walks from a few nodes again, for error bars."""
+        return self
+
+    @property
+    def cache_key(self) -> Hashable:
+        """What walks that are kept depend on: the engine, or as much of it as makes a difference to them."""
         return self
 
     def __sklearn_clone__(self) -> Engine:

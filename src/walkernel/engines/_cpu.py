@@ -79,5 +79,10 @@ class CPU(Engine):
         return Projection(walks, factors, few, columns, n_columns, self._threads)
 
     @property
+    def cache_key(self) -> str:
+        """The same for any number of threads."""
+        return "cpu"
+
+    @property
     def _threads(self) -> int:
         return thread_count("CPU", self.n_threads)

@@ -79,7 +79,7 @@ def _errors(cell: Cell, run: Run) -> list[Row]:
     rows: list[Row] = []
     for n_walks, own in zip(counts, seeds, strict=True):
         own = own if n_walks == ALONE else own[: REPEATS[run.size]]
-        how = {"engine": "polynomial"} if n_walks == ALONE else _walking(n_walks)
+        how = {"method": "polynomial"} if n_walks == ALONE else _walking(n_walks)
         errors = errors_of(graph, exact, own, quadrature=rule, n_points=RULES[rule], **how)
         rows.append(
             {

@@ -5,7 +5,7 @@ from walkernel.operators._error_bars import Estimate, enough_groups
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
-from walkernel.operators._polynomial import polynomial_operator
+from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
 from walkernel.operators._products import Product, Side, Walked, normalize_columns, standard_errors
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "estimate_kernel",
     "exact_kernel",
     "normalize_columns",
+    "polynomial_engine",
     "polynomial_operator",
     "standard_errors",
 ]

@@ -1,4 +1,4 @@
-"""The polynomial engine: K v by sparse products, deterministic, in O(edges) memory.
+"""Polynomials of the matrix: K v by sparse products, deterministic, in O(edges) memory.
 
 Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
 Directed M: the Taylor series, cut where a bound on the rest is below the tolerance. Both are certified:
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, check_instance, real_number, refuse
 from walkernel._door import door
 from walkernel.convergence import check_convergence
+from walkernel.engines import CPU, Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
@@ -106,7 +107,9 @@ class PolynomialOperator(KernelOperator):
 
 
 @door
-def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> KernelOperator:
+def polynomial_operator(
+    graph: Graph, kernel: Kernel, *, tol: float = 1e-10, engine: str | Engine | None = None
+) -> KernelOperator:
     """Return K as a deterministic operator: each product costs some tens of products with M.
 
     For K @ v over a whole graph it beats walks by far; walks serve explicit features, a few nodes of a
@@ -122,6 +125,8 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
         Certified error of K @ v relative to κ ‖v‖ with κ = max|K| on the interval of eigenvalues, or
         Σ |αₖ| ρᵏ for a directed graph. For very wide kernels the rounding of M to 16 digits costs more than
         that: ``K.explain().error`` is the error there is, and a warning says where it is above 1e-8.
+    engine : {None, "cpu"} or CPU
+        Where products are computed: on the CPU only, as yet.
 
     Examples
     --------
@@ -135,8 +140,17 @@ def polynomial_operator(graph: Graph, kernel: Kernel, *, tol: float = 1e-10) -> 
     check_instance(owner, "graph", graph, Graph)
     check_instance(owner, "kernel", kernel, Kernel)
     tol = real_number(owner, "tol", tol, above=0, below=1)
+    polynomial_engine(owner, engine)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
     unit, terms, tol = suited_polynomial(graph, kernel, tol)
     recurrence = (1.0, 0.0) if graph.directed else (2.0, 1.0)
     return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, recurrence, tol)
+
+
+def polynomial_engine(owner: str, engine: str | Engine | None) -> CPU:
+    """Return where polynomials are computed: on the CPU, also where WALKERNEL_ENGINE names another one."""
+    found = CPU() if engine is None else resolve(owner, engine)
+    if not isinstance(found, CPU):
+        refuse(owner, "engine", "None or walkernel.engines.CPU(), where polynomials are computed", engine)
+    return found

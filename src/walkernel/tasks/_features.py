@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
 from walkernel._door import door
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.reduction import anchor_points, johnson_lindenstrauss
@@ -50,6 +51,8 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         False gives dense arrays, as ``set_output(transform="pandas")`` needs them.
     random_state : int, RandomState or None
         Seed of the walks. None is 0: the same seed gives the same walks on every machine.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -80,6 +83,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         reduction: str = "johnson-lindenstrauss",
         sparse_output: bool = True,
         random_state: Any = None,
+        engine: str | Engine | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -89,6 +93,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         self.reduction = reduction
         self.sparse_output = sparse_output
         self.random_state = random_state
+        self.engine = engine
 
     @door
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
@@ -101,6 +106,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         """
         owner = type(self).__name__
         _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        engine = resolve(owner, self.engine)
         one_of(owner, "reduction", self.reduction, REDUCTIONS)
         check_flag(owner, "sparse_output", self.sparse_output)
         if self.n_components is not None:
@@ -109,7 +115,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         node_ids(owner, self.graph, X)
         self.sampler_, self.seed_ = spec.sampler, spec.seed
         self.n_features_in_ = 1
-        self._spec, self._fitted_kernel = spec, self.kernel
+        self._spec, self._engine, self._fitted_kernel = spec, engine, self.kernel
         self._output = (self.n_components, self.reduction, self.sparse_output)
         return self
 
@@ -136,7 +142,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         owner = type(self).__name__
         n_components, reduction, sparse = self._output
         ids = node_ids(owner, self._spec.graph, X)
-        rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids)
+        rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
                 return johnson_lindenstrauss(rows, n_components, seed=self.seed_)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import Described, check_flag, one_kind, real_number, refuse, shown
 from walkernel._door import door
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._learning import Learned, learn_hyperparameters, sample_positions
@@ -86,6 +87,8 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -131,6 +134,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         tol: float = 1e-8,
         max_iter: int = 1000,
         random_state: Any = None,
+        engine: str | Engine | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -144,6 +148,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.engine = engine
 
     @door
     def fit(self, X: Any, y: ArrayLike) -> NodeGPClassifier:
@@ -160,6 +165,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
+        engine = resolve(owner, self.engine)
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
         concentration = real_number(owner, "concentration", self.concentration, minimum=MIN_SCALE)
@@ -169,15 +175,16 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
         start = free_modulation(owner, start) if "modulation" in learn else start
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, spec_for, data, start, learn)
+            learned = learn_hyperparameters(owner, self.graph, spec_for, engine, data, start, learn)
         else:
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         hyper, spec = learned.hyper, learned.spec
-        prior = prior_at(spec, hyper, ids)
+        prior = prior_at(spec, hyper, ids, engine)
         system = partial(make_solver, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
         self.sharpness_ = fit_sharpness(posteriors, counts, spec.seed)
-        self.classes_, self._posteriors, self._spec = classes, posteriors, spec
+        self.classes_, self._posteriors = classes, posteriors
+        self._spec, self._engine = spec, engine
         self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
         self.amplitude_, self._hyper = hyper.amplitude, hyper
         self.log_marginal_likelihood_value_ = learned.log_likelihood
@@ -212,7 +219,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_posteriors")
         ids = node_ids(type(self).__name__, self._spec.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, rows in prior_blocks(self._spec, self._hyper, ids):
+        for part, rows in prior_blocks(self._spec, self._hyper, ids, self._engine):
             columns = np.ones((rows.shape[0], 1))
             mean[part] = np.column_stack([one.mean(rows, columns) for one in self._posteriors])
             variance[part] = posterior_variances(self._posteriors, rows, columns)

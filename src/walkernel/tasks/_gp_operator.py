@@ -50,8 +50,7 @@ def gp_posterior(
     ----------
     K : KernelOperator
         The kernel on all nodes concerned, from ``polynomial_operator``, or from ``estimate_kernel`` with
-        ``ensembles="shared"``, of ``walkernel`` or ``walkernel.distributed``. Other estimates are not
-        positive semidefinite.
+        ``ensembles="shared"`` on any engine. Other estimates are not positive semidefinite.
     X : nodes, (n,)
         Observed nodes, which may repeat.
     y : array of float, (n,)

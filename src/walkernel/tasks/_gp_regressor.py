@@ -22,6 +22,7 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._door import door
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.products import multiply
@@ -94,6 +95,8 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -129,6 +132,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     _posterior: Posterior  # in a unit of y
     _unit: float
     _spec: WalkSpec
+    _engine: Engine
     _nodes: KnownNodes
     _hyper: Hyperparameters  # in the same unit
 
@@ -151,6 +155,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         tol: float = 1e-8,
         max_iter: int = 1000,
         random_state: Any = None,
+        engine: str | Engine | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -168,6 +173,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.engine = engine
 
     @door
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -186,6 +192,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         spec_for = walks_for(
             owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
+        engine = resolve(owner, self.engine)
         options = check_solver(owner, self.solver, self.tol, self.max_iter)
         start = self._start(owner, kernel, learn)
         columns = mean_columns(owner, self.graph, self.mean, self.covariates)
@@ -194,15 +201,16 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(owner, X, y, noise_std)
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, spec_for, [observed], start, learn)
+            learned = learn_hyperparameters(owner, self.graph, spec_for, engine, [observed], start, learn)
         else:
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_solver, **options)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
-        prior = prior_at(learned.spec, hyper, observed.ids)
+        prior = prior_at(learned.spec, hyper, observed.ids, engine)
         posterior = Posterior(observed.scaled(unit), prior, hyper.noise, system)
         self._set(learned)
+        self._engine = engine
         self._posterior, self._hyper, self._unit = posterior, hyper, unit
         self.mean_coef_ = unit * posterior.beta
         self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
@@ -226,7 +234,7 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self, "_posterior")
         observed = self._nodes.observations(type(self).__name__, X, y, noise_std).scaled(self._unit)
-        prior = prior_at(self._spec, self._hyper, observed.ids)
+        prior = prior_at(self._spec, self._hyper, observed.ids, self._engine)
         self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
@@ -303,11 +311,11 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
             fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
-            rows = prior_at(self._spec, self._hyper, representative).features
+            rows = prior_at(self._spec, self._hyper, representative, self._engine).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return unit * self._posterior.mean(rows, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._spec, self._hyper, representative):
+        for part, rows in prior_blocks(self._spec, self._hyper, representative, self._engine):
             mean[part] = self._posterior.mean(rows, columns[part])
             if return_std:
                 variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
@@ -360,8 +368,8 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
-        threads = thread_count(owner, None)
-        for part, rows in prior_blocks(self._spec, self._hyper, self._nodes.representative[ids]):
+        threads, representative = thread_count(owner, self._engine.n_threads), self._nodes.representative[ids]
+        for part, rows in prior_blocks(self._spec, self._hyper, representative, self._engine):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
@@ -389,6 +397,6 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             rule = f"at most {MAX_CHOLESKY_NODES}"
             refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
-        covariance = prior_at(self._spec, hyper, observed.ids).covariance
+        covariance = prior_at(self._spec, hyper, observed.ids, self._engine).covariance
         value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value
         return value - (observed.place.size - observed.offset.size) * math.log(self._unit)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import warn, without_warnings
-from walkernel.engines import CPU
+from walkernel.engines import Engine
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
@@ -95,6 +95,7 @@ def learn_hyperparameters(
     owner: str,
     graph: Graph,
     spec_for: SpecFor,
+    engine: Engine,
     data: Sequence[Observations],
     start: Hyperparameters,
     learn: tuple[str, ...],
@@ -114,9 +115,9 @@ def learn_hyperparameters(
     scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
     if "lengthscale" in learn:
         ends = window_ends(first.kernel, widest_served(graph, first.kernel))
-        learned, still_grows = _Windows(spec_for, scaled, first, learn, ends).search()
+        learned, still_grows = _Windows(spec_for, engine, scaled, first, learn, ends).search()
     else:
-        search = _Search(spec_for(first.kernel, learn), scaled, learn)
+        search = _Search(spec_for(first.kernel, learn), engine, scaled, learn)
         learned, still_grows = search.learned(search.climb(search.best_start(first))), False
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
@@ -166,13 +167,14 @@ class _Windows:
     def __init__(
         self,
         spec_for: SpecFor,
+        engine: Engine,
         data: Sequence[Observations],
         start: Hyperparameters,
         learn: tuple[str, ...],
         ends: list[float],
     ) -> None:
-        self._spec_for, self._data, self._start, self._learn = spec_for, data, start, learn
-        self._ends = ends
+        self._spec_for, self._engine, self._data = spec_for, engine, data
+        self._start, self._learn, self._ends = start, learn, ends
 
     def search(self) -> tuple[Learned, bool]:
         """Return the maximum, and whether the likelihood still grows at the widest kernel."""
@@ -201,7 +203,7 @@ class _Windows:
     def _window(self, place: int) -> _Search:
         center = self._ends[place] / WIDER
         kernel = self._start.kernel.with_lengthscale(center)
-        return _Search(self._spec_for(kernel, self._learn), self._data, self._learn)
+        return _Search(self._spec_for(kernel, self._learn), self._engine, self._data, self._learn)
 
     def _scan(self) -> tuple[int, Hyperparameters]:
         """Return the window of the best lengthscale tried, and the hyper-parameters there."""
@@ -245,8 +247,10 @@ def window_ends(kernel: Kernel, widest: float) -> list[float]:
 class _Search:
     """Maximisation of the likelihood with one set of walks."""
 
-    def __init__(self, spec: WalkSpec, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
-        self._spec, self._learn = spec, learn
+    def __init__(
+        self, spec: WalkSpec, engine: Engine, data: Sequence[Observations], learn: tuple[str, ...]
+    ) -> None:
+        self._spec, self._engine, self._learn = spec, engine, learn
         self._all = data
         self._tried = sample_nodes(data, spec.seed, MAX_TRIAL_NODES)
 
@@ -257,7 +261,7 @@ class _Search:
 
     @cached_property
     def _tried_features_of(self) -> FeaturesOf:
-        return features_of(self._spec, self._tried[0].ids)
+        return features_of(self._spec, self._tried[0].ids, self._engine)
 
     def _gram(self, hyper: Hyperparameters) -> Array:
         """Return ΦΦᵀ of the trial nodes."""
@@ -332,7 +336,7 @@ class _Search:
     def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
         """Return the maximum that L-BFGS finds from a start within a window of lengthscales."""
         data = sample_nodes(self._all, self._spec.seed, MAX_LEARNING_NODES)
-        features = features_of(self._spec, data[0].ids)
+        features = features_of(self._spec, data[0].ids, self._engine)
         parameters = Parameters(self._learn, start)
         found = _maximize(
             lambda theta: likelihood_at(theta, parameters, features, data),
@@ -381,7 +385,7 @@ def _shapes(f: Array) -> list[Array]:
     return [f, *peaks]
 
 
-def features_of(spec: WalkSpec, ids: NDArray[np.int64]) -> FeaturesOf:
+def features_of(spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> FeaturesOf:
     """Return a function that computes the features of some nodes for any f from the same walks.
 
     The features of unit vectors f are cached. Walks that are too large for ``WALK_CACHE`` are kept here while
@@ -389,10 +393,10 @@ def features_of(spec: WalkSpec, ids: NDArray[np.int64]) -> FeaturesOf:
     """
     unit_features: dict[int, scipy.sparse.csr_array] = {}
     is_kept = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MAX_LEARNING_BYTES
-    own = CPU().walks(spec.at(ids)) if is_kept else None
+    own = engine.walks(spec.at(ids)) if is_kept else None
 
     def weighted(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
-        return WALK_CACHE.features(spec, weights, ids) if own is None else own.features(weights)
+        return WALK_CACHE.features(spec, weights, ids, engine) if own is None else own.features(weights)
 
     def features(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
         with without_warnings(InfiniteVarianceWarning):  # of lengthscales that are only tried

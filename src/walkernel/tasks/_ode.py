@@ -30,7 +30,7 @@ from walkernel._random import check_seed
 from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators import KernelOperator, polynomial_operator
+from walkernel.operators import KernelOperator, polynomial_engine, polynomial_operator
 from walkernel.planning import checked_sampler
 from walkernel.tasks._generators import (
     GENERATORS,
@@ -51,7 +51,7 @@ PRODUCT_TOLERANCE = 1e-11
 MIN_TIME = 1e-100
 MAX_ODE_WALKS = 2**26
 TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
-"""Error of the quadrature that is accepted with each engine, relative to the integral."""
+"""Error of the quadrature that is accepted with each method, relative to the integral."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +192,7 @@ def solve_ode(
     nodes : list of nodes, optional
         Nodes at which x is returned; all nodes if not given.
     method : {"walks", "polynomial"}
-        Walks with error bars, or deterministic sparse products, which ignore n_walks, sampler, pair and
-        engine.
+        Walks with error bars, or deterministic sparse products, which ignore n_walks, sampler and pair.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
         and is the choice of "auto" if ``nodes`` are given.
@@ -204,7 +203,7 @@ def solve_ode(
     density : distribution, optional
         With ``rvs`` and ``pdf`` on [0, last t], as scipy.stats has them; uniform if not given.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see ``walkernel.engines``. Polynomials are computed on the CPU only.
     progress : callable, optional
         Called with (parts done, parts in all).
 
@@ -238,14 +237,15 @@ def solve_ode(
     count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
         check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
-    where, report = resolve(owner, engine), progress_callback(owner, progress)
+    where = polynomial_engine(owner, engine) if method == "polynomial" else resolve(owner, engine)
+    report = progress_callback(owner, progress)
     warn_of_growth(problem.G)
     if method == "polynomial":
         if samples is None:
             estimate = _march(problem, n_points, ids, report)
         else:
             terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
-            estimate = _multiply_out(problem, terms, partial(_operator, problem.G), ids, report)
+            estimate = _multiply_out(problem, terms, ids, report)
     else:
         lazy = pair == "lazy" or (pair == "auto" and nodes is not None)
         chosen = Lazy if lazy else Symmetric
@@ -340,15 +340,14 @@ def _march(
 def _multiply_out(
     problem: _Problem,
     terms: list[Term],
-    operator: Callable[[Kernel], KernelOperator],
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
 ) -> Estimate:
-    """Sum terms by products with operators."""
+    """Sum terms by deterministic products."""
     x = np.zeros((problem.t.size, ids.size))
     shares = np.zeros((len(terms), ids.size))
     for i, term in enumerate(terms):
-        shares[i] = (operator(term.kernel) @ term.vector())[ids]
+        shares[i] = (_operator(problem.G, term.kernel) @ term.vector())[ids]
         x[term.time] += shares[i]
         if progress is not None:
             progress(i + 1, len(terms))

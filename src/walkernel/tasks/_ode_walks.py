@@ -1,4 +1,4 @@
-"""The walk engine of ``solve_ode``: sums of terms exp(sG) v, with error bars from groups of walks.
+"""``solve_ode`` by walks: sums of terms exp(sG) v, with error bars from groups of walks.
 
 Symmetric pair: x̂ = L̄ (R̄ᵀ v), where L̄ and R̄ are means over groups of features of independent walks. The
 variance is that over the left groups with the right mean fixed, plus the reverse. Lazy pair: R is the
@@ -120,7 +120,8 @@ def _group_estimates(
             rows = slice(first, first + block.size)
             first += block.size
             for i, (term, phi, vectors) in enumerate(zip(terms, features, carried, strict=True)):
-                products, time = HostFeatures(phi, n_threads=None).multiply(vectors), term.time - times[0]
+                products = HostFeatures(phi, n_threads=plan.engine.n_threads).multiply(vectors)
+                time = term.time - times[0]
                 left[time, rows, group] += products[:, 0]
                 if plan.pair is Symmetric:
                     right[time, rows] += products[:, 1:]

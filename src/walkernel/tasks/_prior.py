@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from walkernel._checks import Described, check_instance, one_of, real_array, real_number, refuse, whole_number
 from walkernel._door import warn
 from walkernel.convergence import check_convergence
+from walkernel.engines import Engine
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.planning import (
@@ -116,17 +117,17 @@ def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
-def prior_at(spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]) -> Prior:
+def prior_at(spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64], engine: Engine) -> Prior:
     """Return the prior of g at some nodes."""
-    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weights, ids))
+    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weights, ids, engine))
     return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
 
 
 def prior_blocks(
-    spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64]
+    spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64], engine: Engine
 ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
     """Yield the rows of Φ of some nodes, as the prior uses them, in blocks."""
-    for part, features in WALK_CACHE.blocks(spec, hyper.weights, ids):
+    for part, features in WALK_CACHE.blocks(spec, hyper.weights, ids, engine):
         yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, real_number, whole_number
 from walkernel._door import door
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_spec
@@ -44,6 +45,8 @@ class NodeRidge(NodeRegressor):
         raises RuntimeError if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -76,6 +79,7 @@ class NodeRidge(NodeRegressor):
         tol: float = 1e-8,
         max_iter: int = 1000,
         random_state: Any = None,
+        engine: str | Engine | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -86,6 +90,7 @@ class NodeRidge(NodeRegressor):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.engine = engine
 
     @door
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NodeRidge:
@@ -99,6 +104,7 @@ class NodeRidge(NodeRegressor):
         """
         owner = type(self).__name__
         _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        engine = resolve(owner, self.engine)
         alpha = real_number(owner, "alpha", self.alpha, above=0)
         check_flag(owner, "fit_intercept", self.fit_intercept)
         tol = real_number(owner, "tol", self.tol, above=0, below=1)
@@ -107,7 +113,7 @@ class NodeRidge(NodeRegressor):
         weights = sample_weights(owner, sample_weight, ids.size)
         used = weights > 0
         targets = node_targets(owner, self.graph, ids, y, used)
-        features = WALK_CACHE.features(spec, self.kernel, ids[used])
+        features = WALK_CACHE.features(spec, self.kernel, ids[used], engine)
         shape = targets.shape[1:]
         sides = targets.reshape(len(targets), -1)
         level = np.zeros(sides.shape[1])
@@ -133,7 +139,7 @@ class NodeRidge(NodeRegressor):
         self.coef_ = coefficients.reshape(self.graph.n_nodes, *shape)
         self.intercept_ = intercept.reshape(shape) if shape else float(intercept[0])
         self.n_iter_, self.n_features_in_ = system.n_iter, 1
-        self._spec, self._fitted_kernel = spec, self.kernel
+        self._spec, self._engine, self._fitted_kernel = spec, engine, self.kernel
         return self
 
     @door
@@ -141,5 +147,5 @@ class NodeRidge(NodeRegressor):
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)
         ids = node_ids(type(self).__name__, self._spec.graph, X)
-        features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids)
+        features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         return np.asarray(features @ self.coef_ + self.intercept_)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
-from walkernel.engines import CPU
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
@@ -41,6 +41,8 @@ class NodeSmoother(NodeRegressor):
         Divide by Σ_j K̂_ij: a weighted mean of the known values.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -68,6 +70,7 @@ class NodeSmoother(NodeRegressor):
         sampler: Sampler | None = None,
         normalize: bool = False,
         random_state: Any = None,
+        engine: str | Engine | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -75,6 +78,7 @@ class NodeSmoother(NodeRegressor):
         self.sampler = sampler
         self.normalize = normalize
         self.random_state = random_state
+        self.engine = engine
 
     @door
     def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
@@ -90,12 +94,13 @@ class NodeSmoother(NodeRegressor):
         pair, spec = walk_spec(
             owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
         )
+        engine = resolve(owner, self.engine)
         check_flag(owner, "normalize", self.normalize)
         ids = node_ids(owner, self.graph, X)
         targets = node_targets(owner, self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
-        self._pair = pair
+        self._pair, self._engine = pair, engine
         right = self._right_side(spec, known)
         values = np.column_stack([values, np.ones(known.size)])
         self.pair_, self.sampler_, self.n_features_in_ = pair.pair, spec.sampler, 1
@@ -109,7 +114,7 @@ class NodeSmoother(NodeRegressor):
         """Return Φ₂, (known, n_nodes), the features of the known nodes."""
         if self._pair.other is None:
             return identity_features(known, spec.graph.n_nodes)
-        return HostFeatures(WALK_CACHE.features(spec.opposite(), self._pair, known))
+        return HostFeatures(WALK_CACHE.features(spec.opposite(), self._pair, known, self._engine))
 
     @door
     def predict(
@@ -143,7 +148,7 @@ class NodeSmoother(NodeRegressor):
         check_flag(type(self).__name__, "return_std", return_std)
         ids = node_ids(type(self).__name__, self._spec.graph, X)
         shape, normalize = self._output
-        sums = WALK_CACHE.features(self._spec, self._pair, ids) @ self._weights
+        sums = WALK_CACHE.features(self._spec, self._pair, ids, self._engine) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
         met = total > 0
         if normalize:
@@ -165,11 +170,11 @@ class NodeSmoother(NodeRegressor):
         spec, (known, weights) = self._spec, self._known
         groups = enough_groups(type(self).__name__, spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
-        lazy = self._pair.other is None
-        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups, CPU())
-        features = WALK_CACHE.features(spec, self._pair, asked)
+        lazy, again = self._pair.other is None, self._engine.local
+        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups, again)
+        features = WALK_CACHE.features(spec, self._pair, asked, self._engine)
         product = Product(
-            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups, CPU())),
+            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups, again)),
             Side(self._right_side(spec, known), right),
             groups,
         )

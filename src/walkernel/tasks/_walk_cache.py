@@ -1,4 +1,4 @@
-"""One set of walks for a whole grid: walks are cached by graph, matrix, sampler, number and seed.
+"""One set of walks for a whole grid: walks are cached by engine, graph, matrix, sampler, number and seed.
 
 The walks of a node are sampled once, on first use; every kernel, fold and estimator that needs the same kind
 of walks re-weights the same deposits. Memory is bounded: the least recently used walks are dropped, and walks
@@ -10,15 +10,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
-from walkernel.engines import CPU, features_job
-from walkernel.features import Walks
+from walkernel.engines import Engine, features_job
+from walkernel.features import HostRecord, Walks
 from walkernel.kernels import Kernel
 from walkernel.walks import WalkSpec
 from walkernel.weights import Weights
@@ -55,7 +55,8 @@ class _Part:
 
     @property
     def n_bytes(self) -> int:
-        return self.walks.deposits.nodes.size * BYTES_PER_DEPOSIT
+        n_deposits = self.walks.n_steps + self.walks.ids.size * self.walks.n_walks
+        return n_deposits * BYTES_PER_DEPOSIT
 
 
 @dataclass
@@ -73,7 +74,7 @@ class _Entry:
         self.parts.append(_Part(walks))
         while len(self.parts) > 1 and 2 * self.parts[-1].n_bytes >= self.parts[-2].n_bytes:
             last, before = self.parts.pop(), self.parts.pop()
-            self.parts.append(_Part(Walks.concatenate([before.walks, last.walks])))
+            self.parts.append(_Part(_joined(before.walks, last.walks)))
 
     def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         found = [(part, part.positions(ids)) for part in self.parts]
@@ -87,6 +88,14 @@ class _Entry:
     @property
     def n_bytes(self) -> int:
         return sum(part.n_bytes for part in self.parts)
+
+
+def _joined(one: Walks, other: Walks) -> Walks:
+    """Join walks from different nodes; those that are kept elsewhere are walked again there."""
+    if isinstance(one.record, HostRecord) and isinstance(other.record, HostRecord):
+        return Walks.concatenate([one, other])
+    both = WalkSpec(**one.arguments()).at(np.concatenate([one.ids, other.ids]))
+    return replace(one, ids=both.ids, record=one.record.sample_again(both, None))
 
 
 class WalkCache:
@@ -110,44 +119,47 @@ class WalkCache:
         self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def features(self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def features(
+        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
+    ) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
-        return self._features(spec, kernel, ids, self._fits(spec, ids.size))
+        return self._features(spec, kernel, ids, engine, self._fits(spec, ids.size))
 
     def blocks(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64]
+        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
         """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
         kept = self._fits(spec, ids.size)
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
-            yield part, self._features(spec, kernel, ids[part], kept)
+            yield part, self._features(spec, kernel, ids[part], engine, kept)
 
     def _fits(self, spec: WalkSpec, n_nodes: int) -> bool:
         """Return whether the walks of ``n_nodes`` nodes fit into the cache."""
         return record_bytes(spec, n_nodes) <= self.limit
 
     def _features(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], kept: bool
+        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine, kept: bool
     ) -> scipy.sparse.csr_array:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
         if not kept:
-            rows = CPU().features(features_job(spec.at(distinct), kernel))[0].to_scipy()
+            (found,) = engine.features(features_job(spec.at(distinct), kernel))
+            rows = found.to_scipy().astype(np.float64, copy=False)
         else:
             with self._lock:
-                rows = self._kept(spec, distinct).features(kernel, distinct)
+                rows = self._kept(spec, distinct, engine).features(kernel, distinct)
                 self._shrink()
         return rows if in_order else rows[where]
 
-    def _kept(self, spec: WalkSpec, ids: NDArray[np.int64]) -> _Entry:
+    def _kept(self, spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> _Entry:
         """Return the cached walks, after sampling those of the given nodes that are missing."""
-        key = spec.key()
+        key = (engine.cache_key, *spec.key())
         entry = self._entries.setdefault(key, _Entry())
         self._entries.move_to_end(key)
         missing = entry.missing(ids)
         if missing.size:
-            entry.add(CPU().walks(spec.at(missing)))
+            entry.add(engine.walks(spec.at(missing)))
         return entry
 
     def _shrink(self) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from walkernel._checks import MATRICES, Described, check_instance, one_of, refuse, whole_number
 from walkernel._door import door
 from walkernel.convergence import check_convergence
-from walkernel.engines import MAX_WALKS, sample_walks
+from walkernel.engines import MAX_WALKS, Engine, resolve, sample_walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
@@ -73,6 +73,8 @@ class GRFKernel(GPyTorchKernel):
         "cpu" if not given; ``kernel.to`` moves the walks too.
     dtype : dtype
         float64 or float32.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -108,8 +110,10 @@ class GRFKernel(GPyTorchKernel):
         batch_shape: torch.Size | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float64,
+        engine: str | Engine | None = None,
     ) -> None:
         owner = type(self).__name__
+        where = resolve(owner, engine)
         n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
         self.__dict__["has_lengthscale"] = getattr(kernel, "lengthscale", None) is not None
         if not self.has_lengthscale and (lengthscale_prior, lengthscale_constraint) != (None, None):
@@ -123,7 +127,9 @@ class GRFKernel(GPyTorchKernel):
         self.matrix = matrix = _checked_matrix(owner, graph, kernel, matrix)
         self.graph, self.kernel, self.n_walks = graph, kernel, n_walks
         self.sampler = _sampler_for(owner, graph, kernel, matrix, n_walks, sampler)
-        walks = sample_walks(graph, n_walks, sampler=self.sampler, seed=seed, nodes=nodes, matrix=matrix)
+        walks = sample_walks(
+            graph, n_walks, sampler=self.sampler, seed=seed, nodes=nodes, matrix=matrix, engine=where
+        )
         self.walks = WalkTensors(walks, device=device, dtype=dtype)
         self._place = np.full(graph.n_nodes, -1)
         self._place[walks.ids] = np.arange(walks.ids.size)

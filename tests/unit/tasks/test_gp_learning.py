@@ -9,6 +9,7 @@ import pytest
 import walkernel as wk
 from kriging import Kriging
 from walkernel.datasets import grid
+from walkernel.engines import CPU
 from walkernel.tasks import WALK_CACHE, _learning
 from walkernel.tasks._learning import features_of, sample_positions, window_ends
 from walkernel.tasks._likelihood import Hyperparameters, likelihood_at
@@ -59,7 +60,7 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     theta = theta_of(model)
     observed = model._posterior.observed.scaled(1 / model._unit)
     value, gradient = likelihood_at(
-        theta, model._parameters, features_of(model._spec, observed.ids), [observed]
+        theta, model._parameters, features_of(model._spec, observed.ids, model._engine), [observed]
     )  # fmt: skip
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
     assert value == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)

@@ -6,6 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from kriging import KERNELS
+from walkernel.engines import CPU
 from walkernel.tasks import _solvers
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
@@ -50,7 +51,8 @@ DATA = {
 
 def walks(kernel):
     sampler = wk.IndependentWalks(0.2)
-    return features_of(WalkSpec(graphs.unweighted(), NO_NODES, 32, sampler, 3, matrix=kernel.matrix), IDS)
+    spec = WalkSpec(graphs.unweighted(), NO_NODES, 32, sampler, 3, matrix=kernel.matrix)
+    return features_of(spec, IDS, CPU())
 
 
 def density(hyper, features, one):

@@ -83,33 +83,3 @@ def test_two_iterations_are_not_enough():
     K = wk.polynomial_operator(GRAPH, KERNEL)
     with pytest.raises(RuntimeError, match="max_iter=2"):
         wk.gp_posterior(K, X, Y, ASKED, noise=0.01, max_iter=2)
-
-
-def test_an_ode_by_operators_of_ones_own():
-    t, source = [0.5, 2.0], RNG.standard_normal(60)
-    options = {"initial": RNG.standard_normal(60), "nodes": [4, 7]}
-    own = wk.solve_ode(
-        GRAPH, source, t, engine=lambda kernel: wk.polynomial_operator(GRAPH, kernel), **options
-    )
-    exact = wk.solve_ode(GRAPH, source, t, method="polynomial", **options)
-    assert np.allclose(own.x, exact.x, rtol=0, atol=1e-8)
-    assert np.isnan(own.stderr).all()
-
-
-def test_an_ode_with_a_source_that_changes_by_operators_of_ones_own():
-    wave = RNG.standard_normal(60)
-
-    def source(time):
-        return np.sin(time) * wave
-
-    own = wk.solve_ode(GRAPH, source, 1.0, engine=lambda kernel: wk.polynomial_operator(GRAPH, kernel))
-    exact = wk.solve_ode(GRAPH, source, 1.0, method="polynomial")
-    assert np.allclose(own.x, exact.x, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "engine", [lambda kernel: 3, lambda kernel: wk.estimate_kernel(GRAPH, kernel, 8, nodes=[1, 2])]
-)
-def test_an_engine_that_returns_something_else_is_refused(engine):
-    with pytest.raises(ValueError, match="operator on all nodes"):
-        wk.solve_ode(GRAPH, None, 1.0, initial=np.ones(60), engine=engine)

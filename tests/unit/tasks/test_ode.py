@@ -7,12 +7,18 @@ from scipy.stats import beta, uniform
 
 import graphs
 import walkernel as wk
+from walkernel.engines import CPU, Engine
 from walkernel.tasks._generators import GENERATORS, generator, null_space
 
 TIMES = [0.4, 1.0]
 RNG = np.random.default_rng(0)
 START, LEVEL = RNG.normal(size=30), RNG.normal(size=30)
 SOURCES = {"none": None, "constant": LEVEL, "varying": lambda t: np.cos(3 * t) * LEVEL}
+
+
+class Elsewhere(Engine):
+    def record(self, spec, progress=None):
+        raise AssertionError("walked")
 
 
 def reference(graph, source, times, initial, matrix):
@@ -37,7 +43,7 @@ def reference(graph, source, times, initial, matrix):
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("matrix", GENERATORS)
 @pytest.mark.parametrize("kind", ["weighted", "directed", "signed"])
-def test_the_polynomial_engine_is_exact(kind, matrix, source):
+def test_polynomials_are_exact(kind, matrix, source):
     graph = graphs.KINDS[kind]()
     exact = reference(graph, SOURCES[source], TIMES, START, matrix)
     solution = wk.solve_ode(graph, SOURCES[source], TIMES, initial=START, matrix=matrix, method="polynomial")
@@ -150,8 +156,8 @@ def test_times_before_all_samples_are_told_of():
         wk.solve_ode(graph, y, [0.001, 1.0], method="polynomial", quadrature="monte-carlo", n_points=2)
 
 
-@pytest.mark.parametrize("engine", ["walks", "polynomial"])
-def test_oscillating_sources_get_enough_points(engine):
+@pytest.mark.parametrize("method", ["walks", "polynomial"])
+def test_oscillating_sources_get_enough_points(method):
     """1 + sin, odd about the middle, has the right integral with any rule, and mostly the wrong solution."""
     graph, y = graphs.karate(), np.eye(34)[0]
 
@@ -159,7 +165,7 @@ def test_oscillating_sources_get_enough_points(engine):
         return y * (1 + np.sin(20 * np.pi * t))
 
     exact = reference(graph, source, [1.0], np.zeros(34), "laplacian")
-    solution = wk.solve_ode(graph, source, 1.0, engine=engine, n_walks=256)
+    solution = wk.solve_ode(graph, source, 1.0, method=method, n_walks=256)
     assert (np.abs(solution.x - exact) < 6 * solution.stderr + 1e-8).all()
 
 
@@ -193,7 +199,7 @@ def test_heavy_weights_overflow_nothing(pair):
 
 
 def test_isolated_nodes_are_exact():
-    """No walk leaves them, so that the quadrature of the walk engine is seen alone."""
+    """No walk leaves them, so that the quadrature of walks is seen alone."""
     graph = graphs.isolated()
     exact = wk.solve_ode(graph, lambda t: np.full(33, np.cos(t)), 2.0, method="polynomial").x[0, 30:]
     for pair in ("symmetric", "lazy"):
@@ -256,3 +262,33 @@ def test_null_spaces_of_signed_graphs():
     sizes = [null_space(generator(wk.Graph.from_edges(edges, weights=w), "laplacian")).shape[1]
              for w in ([1, 1, 1], [1, 1, -1], [1, -1, -1], [-1, -1, -1])]  # fmt: skip
     assert sizes == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("engine", ["cpu", CPU(1), CPU(3)])
+@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
+def test_the_engine_does_not_show(monkeypatch, pair, engine):
+    monkeypatch.setattr("walkernel.products.SMALL", 0)  # so that threads are used
+    graph, y = graphs.karate(), np.eye(34)[0]
+    options = {"initial": np.eye(34)[5], "n_walks": 32, "pair": pair}
+    own, given = (wk.solve_ode(graph, y, TIMES, engine=one, **options) for one in (None, engine))
+    assert np.array_equal(own.x, given.x)
+    assert np.array_equal(own.stderr, given.stderr)
+
+
+def test_walks_come_from_the_engine(monkeypatch):
+    graph, used = graphs.karate(), []
+    record = CPU.record
+    monkeypatch.setattr(CPU, "record", lambda self, *rest: used.append(self) or record(self, *rest))
+    wk.solve_ode(graph, None, 1.0, initial=np.eye(34)[0], n_walks=16, engine=CPU(2))
+    assert set(used) == {CPU(2)}
+
+
+def test_polynomials_are_computed_on_the_cpu_only(monkeypatch):
+    graph, y = graphs.karate(), np.eye(34)[0]
+    x = wk.solve_ode(graph, y, 1.0, method="polynomial").x
+    for engine in ("cpu", CPU(2)):
+        assert np.array_equal(wk.solve_ode(graph, y, 1.0, method="polynomial", engine=engine).x, x)
+    with pytest.raises(ValueError, match=r"solve_ode: engine must be None or walkernel\.engines\.CPU\(\), "):
+        wk.solve_ode(graph, y, 1.0, method="polynomial", engine=Elsewhere())
+    monkeypatch.setenv("WALKERNEL_ENGINE", "cuda")  # which is meant for walks
+    assert np.array_equal(wk.solve_ode(graph, y, 1.0, method="polynomial").x, x)
