@@ -8,24 +8,17 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from walkernel._checks import Described, refuse, shown
-
-if TYPE_CHECKING:
-    from walkernel._assembly import Arrays
-    from walkernel._labels import Labels
+from walkernel._checks import refuse
 
 MAX_LINKS = 40
 """Symbolic links that are followed one after the other, as in the kernel of Linux."""
-GRAPH_FORMAT = "walkernel graph 1"
-RELABEL = "Relabel the nodes first, for instance with their positions or with str."
 
 
 @contextmanager
@@ -148,49 +141,7 @@ def file_path(owner: str, path: object, suffix: str | None = None, parameter: st
     return result
 
 
-def goes_to_folder(owner: str, path: object) -> bool:
-    """Tell whether a graph is written to a folder (True) or to an archive, or refuse the path."""
-    target = file_path(owner, path)
-    ends = tuple(filter(None, (os.sep, os.altsep)))
-    if os.fsdecode(path).endswith(ends):  # type: ignore[arg-type]
-        return True
-    if target.suffix.lower() == ".npz":
-        return False
-    if target.suffix and not target.is_dir():
-        rule = "a file name that ends in .npz, or a folder: a name without a suffix, or with a separator last"
-        refuse(owner, "path", rule, str(target), "No other format is written.")
-    return True
-
-
-def write_graph(
-    owner: str, path: str | os.PathLike[str], arrays: Arrays, directed: bool, labels: Labels | None
-) -> None:
-    """Write a graph as plain arrays: those of its CSR matrix, ``directed`` and ``node_labels``."""
-    target = file_path(owner, path, ".npz")
-    entries: dict[str, Any] = {"format": np.array(GRAPH_FORMAT), "directed": np.array(directed)}
-    entries |= {name: array for name, array in arrays._asdict().items() if array is not None}
-    if labels is not None:
-        entries["node_labels"] = plain_labels(owner, labels.values)
-    write_archive(target, entries)
-
-
 def write_archive(path: Path, arrays: dict[str, Any]) -> None:
     """Write arrays, none of them of Python objects, as a NumPy archive, atomically."""
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, **arrays)
-
-
-def plain_labels(owner: str, labels: Sequence[Hashable]) -> NDArray[Any]:
-    """Return labels as an array of text or of int64, or refuse those that only pickle could store."""
-    if all(type(label) is str for label in labels):
-        array = np.array(labels)
-    elif all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
-        array = np.array(labels, dtype=np.int64)
-    else:
-        odd = next((label for label in labels if type(label) is not str), labels[0])
-        got = Described(f"{shown(odd)} of type {type(odd).__name__}")
-        refuse(owner, "labels", "all text or all whole numbers of 64 bits", got, RELABEL, TypeError)
-    if array.tolist() != list(labels):
-        lost = next(label for label, kept in zip(labels, array.tolist(), strict=True) if label != kept)
-        refuse(owner, "labels", "text without final NUL characters", lost, RELABEL)
-    return array

@@ -39,7 +39,7 @@ from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
 from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
 from walkernel._door import door
 from walkernel._exports import networkx_graph, scipy_matrix
-from walkernel._files import goes_to_folder, plain_labels, write_graph
+from walkernel._graph_files import goes_to_folder, plain_labels, write_graph
 from walkernel._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel._stores import Stored, open_store, write_store
 

@@ -24,7 +24,6 @@ _LATE = {"CUDA": "_cuda", "Dask": "_dask"}
 __all__ = [
     "CPU",
     "CUDA",
-    "MAX_WALKS",
     "Dask",
     "Engine",
     "FeatureJob",

@@ -24,10 +24,8 @@ from walkernel.engines._stored import check_block_size, store
 from walkernel.features import Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import SAMPLERS, IndependentWalks, Sampler, WalkSpec
+from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler, WalkSpec
 from walkernel.weights import KernelOrF
-
-MAX_WALKS = 2**32 - 2
 
 
 def checked_spec(

@@ -21,7 +21,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._assembly import Arrays
-from walkernel._files import GRAPH_FORMAT
+from walkernel._graph_files import GRAPH_FORMAT
 from walkernel._labels import Labels
 from walkernel.graph import Graph
 from walkernel.io._contents import Contents, malformed

@@ -20,7 +20,7 @@ from walkernel.budgeting import (
     matched_after,
 )
 from walkernel.convergence import Modulated
-from walkernel.engines import MAX_WALKS
+from walkernel.walks import MAX_WALKS
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import MAX_STITCHES, check_served, checked_sampler, choose_pair, warn_of_unreached

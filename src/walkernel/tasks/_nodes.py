@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from walkernel._checks import Described, check_instance, real_array, refuse, shown, whole_number
 from walkernel.convergence import check_convergence
-from walkernel.engines import MAX_WALKS
+from walkernel.walks import MAX_WALKS
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair

@@ -19,7 +19,8 @@ from torch import Tensor
 from walkernel._checks import MATRICES, Described, check_instance, one_of, refuse, whole_number
 from walkernel._door import door
 from walkernel.convergence import check_convergence
-from walkernel.engines import MAX_WALKS, Engine, resolve, sample_walks
+from walkernel.engines import Engine, resolve, sample_walks
+from walkernel.walks import MAX_WALKS
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels

@@ -11,13 +11,14 @@ from walkernel.walks._samplers import (
     sampler_from,
 )
 from walkernel.walks._sampling import Deposits, Rows, concatenate, sample_deposits, sample_rows
-from walkernel.walks._spec import NO_NODES, WalkSpec, identity
+from walkernel.walks._spec import MAX_WALKS, NO_NODES, WalkSpec, identity
 from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_table
 from walkernel.walks._update import Rewalked, Starts, rewalk, walk_anew
 from walkernel.walks._weighing import Terms, over_threads, sort_terms
 
 __all__ = [
     "GROUPS",
+    "MAX_WALKS",
     "NO_NODES",
     "SAMPLERS",
     "CoupledWalks",

@@ -20,6 +20,8 @@ from walkernel.walks._state import Front
 from walkernel.walks._tables import Hops, WalkTable, hop_table, walk_table
 
 NO_NODES = np.empty(0, dtype=np.int64)
+MAX_WALKS = 2**32 - 2
+"""Walks from one node: their numbers have 32 bits, and the largest is reserved."""
 """Start nodes of a specification that serves any: ``spec.at(ids)`` has some."""
 
 
