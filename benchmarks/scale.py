@@ -30,8 +30,8 @@ import numpy as np
 from core import machine, random_graph, table
 
 import walkernel as wk
-from walkernel.graph import Arrays
-from walkernel.products import leaves
+from walkernel.features._matrix import leaves
+from walkernel.graph._assembly import Arrays
 from walkernel.walks._sums import add_transposed
 
 N_WALKS, SAMPLER, KERNEL = 16, wk.IndependentWalks(0.1), wk.Diffusion(1.0)

@@ -20,7 +20,7 @@ import numpy as np
 from core import machine, random_graph, table
 
 import walkernel as wk
-from walkernel.graph import Arrays
+from walkernel.graph._assembly import Arrays
 from walkernel.walks import walk_table
 
 N_NODES, N_WALKS = 10**5, 16

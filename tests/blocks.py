@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 
-from walkernel.products import BlockedFeatures
+from walkernel.features._matrix import BlockedFeatures
 
 
 class KeptBlocks(BlockedFeatures):

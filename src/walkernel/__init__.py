@@ -23,10 +23,9 @@ _HOME = {
         "RegularizedLaplacian",
     ],
     "walkernel.walks": ["CoupledWalks", "IndependentWalks"],
-    "walkernel.features": ["Walks"],
+    "walkernel.features": ["Walks", "anchor_points", "johnson_lindenstrauss"],
     "walkernel.engines": ["StoredFeatures", "open_features", "sample_features", "sample_walks"],
     "walkernel.planning": ["choose_sampler", "matched_law"],
-    "walkernel.reduction": ["anchor_points", "johnson_lindenstrauss"],
     "walkernel.operators": [
         "Estimate", "EstimatedNeighbors", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel",
         "polynomial_operator",
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning
     from walkernel.datasets import Dataset, load_dataset
     from walkernel.engines import StoredFeatures, open_features, sample_features, sample_walks
-    from walkernel.features import Walks
+    from walkernel.features import Walks, anchor_points, johnson_lindenstrauss
     from walkernel.graph import Graph
     from walkernel.io import load_graph
     from walkernel.kernels import (
@@ -73,7 +72,6 @@ if TYPE_CHECKING:
         polynomial_operator,
     )
     from walkernel.planning import choose_sampler, matched_law
-    from walkernel.reduction import anchor_points, johnson_lindenstrauss
     from walkernel.tasks import (
         GPPrediction,
         KernelKMeans,

@@ -30,7 +30,7 @@ from walkernel.operators import estimate_kernel
 from walkernel.walks import CoupledWalks, IndependentWalks, WalkSpec
 
 KERNEL = Diffusion(1.2)
-LAW = 0.7 ** np.arange(1, 20)
+LAW = tuple(0.7**k for k in range(1, 20))
 SAMPLERS = (IndependentWalks(0.2), CoupledWalks(LAW, group=4), CoupledWalks(LAW, group=4, head=2))
 N_WALKS = 8
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
-from walkernel._block_files import Block
+from walkernel.storage._blocks import Block
 
 pytestmark = pytest.mark.deep
 

@@ -6,8 +6,8 @@ import pytest
 import graphs
 import walkernel as wk
 from depth import mostly_deep
-from walkernel import products
 from walkernel.engines import _stored as storing
+from walkernel.features import _matrix as products
 from walkernel.operators import _products, _stitched
 
 KARATE, NAMED = graphs.karate(), [("node", i) for i in range(30)]

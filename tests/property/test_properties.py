@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import walkernel as wk
-from walkernel import _chunks
 from walkernel.kernels import convolve, deconvolve
+from walkernel.storage import _passes as _chunks
 
 
 @st.composite

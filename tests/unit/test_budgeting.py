@@ -7,8 +7,14 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel import budgeting
-from walkernel.budgeting import allocate_budget, allocate_to_polynomial, allocate_walks, group_of, head_costs
+from walkernel.planning import _allocation as budgeting
+from walkernel.planning._allocation import (
+    allocate_budget,
+    allocate_to_polynomial,
+    allocate_walks,
+    group_of,
+    head_costs,
+)
 
 HEAT = wk.Diffusion(2.0)
 

@@ -8,7 +8,7 @@ import scipy.sparse
 
 import graphs
 import walkernel as wk
-from walkernel.convergence import (
+from walkernel.features._variance import (
     Modulated,
     adjacency_bound,
     lack_of_variance,
@@ -17,7 +17,7 @@ from walkernel.convergence import (
     spectral_bound,
     spectral_radius,
 )
-from walkernel.weights import Lazy, Symmetric
+from walkernel.features._weights import Lazy, Symmetric
 
 
 @pytest.mark.parametrize("kind", graphs.KINDS)

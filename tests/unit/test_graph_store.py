@@ -16,8 +16,9 @@ import pytest
 import files
 import graphs
 import walkernel as wk
-from walkernel import _chunks, _stores
-from walkernel._cached import verify_cached
+from walkernel.storage import _folders as _stores
+from walkernel.storage import _passes as _chunks
+from walkernel.storage._cached import verify_cached
 
 LABELLED = {
     "text": wk.Graph.from_edges([("a", "b"), ("b", "ç"), ("ç", "longer")], weights=[1.0, 2.5, -3.0]),
@@ -307,7 +308,7 @@ class TestPickles:
 
 
 def _labels(names):
-    from walkernel._labels import Labels
+    from walkernel.graph._labels import Labels
 
     return Labels(list(names))
 

@@ -7,9 +7,9 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.convergence import Modulated, matched_survival
-from walkernel.planning import _cost, _ladder
-from walkernel.weights import Symmetric
+from walkernel.features._variance import Modulated, matched_survival
+from walkernel.features._weights import Symmetric
+from walkernel.planning._sampler import _cost, _ladder
 
 
 def chosen(*kernels, **options):

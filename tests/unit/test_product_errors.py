@@ -5,11 +5,11 @@ import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.features._weights import Lazy
 from walkernel.operators import _products
 from walkernel.operators._error_bars import Estimate
 from walkernel.operators._neighbors import belonging
 from walkernel.operators._products import FEW_GROUPS
-from walkernel.weights import Lazy
 
 pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 KERNEL = wk.Diffusion(1.5)

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 from blocks import KeptBlocks, LaterBlocks, random_features
-from walkernel import products
-from walkernel.products import HostFeatures, SumFeatures, block_edges, leaves, multiply_transposed
+from walkernel.features import _matrix as products
+from walkernel.features._matrix import HostFeatures, SumFeatures, block_edges, leaves, multiply_transposed
 
 N_ROWS, N_COLUMNS = 157, 23
 EDGES = {

@@ -5,8 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.features._weights import Symmetric
 from walkernel.operators import _stitched
-from walkernel.weights import Symmetric
 
 KERNEL = wk.Diffusion(1.5)
 PAPER = wk.IndependentWalks(0.1)
@@ -138,7 +138,7 @@ def test_bits_do_not_depend_on_threads(ensembles, monkeypatch):
     results = []
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
-        monkeypatch.setattr("walkernel.products.SMALL", 1)
+        monkeypatch.setattr("walkernel.features._matrix.SMALL", 1)
         K = stitched(graph, 2, ensembles=ensembles, engine=wk.engines.CPU(threads))
         results.append((K @ V, K.to_dense(), K.diagonal()))
     for other in results[1:]:

@@ -13,9 +13,10 @@ import pytest
 import files
 import graphs
 import walkernel as wk
-from walkernel import _cached, _stores
-from walkernel._cached import verify_cached
-from walkernel._stores import verify_store
+from walkernel.storage import _cached
+from walkernel.storage import _folders as _stores
+from walkernel.storage._cached import verify_cached
+from walkernel.storage._folders import verify_store
 
 ARRAYS = ["indptr.npy", "indices.npy", "weights.npy", "node_labels.npy"]
 GRAPH = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "longer")], weights=[1.0, 2.5, -3.0])

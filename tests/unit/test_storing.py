@@ -11,8 +11,8 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, refused, same, store
-from walkernel._block_files import Block
 from walkernel.engines import _stored as storing
+from walkernel.storage._blocks import Block
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, store
-from walkernel._stores import digest_of_json
 from walkernel.engines import CPU
+from walkernel.storage._folders import digest_of_json
 
 SMALL = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
 
@@ -200,7 +200,7 @@ class TestAfterOpening:
             _ = stored[0]
 
     def test_each_array_is_checked_once(self, tmp_path, monkeypatch):
-        from walkernel import _block_files
+        from walkernel.storage import _blocks as _block_files
 
         digests, digest_of = [], _block_files.digest_of
         stored = store(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, refused, same, store
-from walkernel import _block_files
+from walkernel.storage import _blocks as _block_files
 
 
 class TestRefusals:

@@ -8,8 +8,8 @@ import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
 from walkernel.operators._error_bars import count_groups
-from walkernel.operators._plan import Request, make_plan
 from walkernel.operators._tolerance import _batch_for, whole_groups
+from walkernel.planning._plan import Request, make_plan
 
 HEAT = wk.Diffusion(1.5)
 COUPLED = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT), group=4)

@@ -79,8 +79,7 @@ def _about() -> dict[str, Any]:
 
 
 def _about_graph(name: str) -> dict[str, Any]:
-    from walkernel._cached import verify_cached
-    from walkernel._stores import verify_store
+    from walkernel.storage import verify_cached, verify_store
 
     graph = read_graph(name, None, False)
     files = [] if graph.store is None else verify_store(graph.store) + verify_cached(graph.store)

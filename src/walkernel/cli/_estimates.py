@@ -64,8 +64,8 @@ def features(
 
     Example: walkernel features karate --out features --block-size 10
     """
+    from walkernel.features import Symmetric
     from walkernel.planning import checked_sampler
-    from walkernel.weights import Symmetric
 
     if block_size is not None and scheduler is None and out.suffix:
         raise typer.BadParameter("Blocks are for folders and clusters only.", param_hint="--block-size")

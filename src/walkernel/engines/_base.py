@@ -17,8 +17,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import refuse
-from walkernel.features import HostRecord, Record, Walks
-from walkernel.products import NO_NORMS, FeatureMatrix, HostFeatures
+from walkernel.features import NO_NORMS, FeatureMatrix, HostFeatures, HostRecord, Record, Walks
 from walkernel.walks import Deposits, WalkSpec, no_heads
 
 Progress = Callable[[int, int], object]

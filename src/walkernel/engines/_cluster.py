@@ -15,8 +15,8 @@ from distributed import Client, Future, as_completed
 from numpy.typing import NDArray
 
 from walkernel.engines._worker import RemoteGraph
+from walkernel.features import block_edges, bytes_of
 from walkernel.graph import Graph
-from walkernel.products import block_edges, bytes_of
 
 MAX_LOSSES = 10
 """Number of consecutive losses after which a task is no longer resubmitted."""

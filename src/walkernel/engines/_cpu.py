@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.engines._base import Engine, FeatureJob, GroupSums, Progress
-from walkernel.features import HostRecord, to_csr
-from walkernel.products import FeatureMatrix, HostFeatures
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, to_csr
 from walkernel.walks import WalkSpec, sample_deposits, sample_rows
 
 FEW_WALKS = 2**16

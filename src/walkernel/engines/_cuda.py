@@ -13,8 +13,7 @@ from torch import Tensor
 
 from walkernel._checks import Described, check_instance, refuse, whole_number
 from walkernel._door import door
-from walkernel.convergence import check_convergence
-from walkernel.features import modulation_values
+from walkernel.features import check_convergence, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import choose_sampler

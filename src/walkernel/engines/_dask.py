@@ -35,8 +35,7 @@ from walkernel.engines._worker import (
     weigh_on_worker,
     weigh_rows,
 )
-from walkernel.features import HostRecord, Record
-from walkernel.products import FeatureMatrix, HostFeatures, stack
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, Record, stack
 from walkernel.walks import Deposits, WalkSpec, concatenate
 
 ADDRESS = r"inproc://\S+|(\w+://)?[^\s/]+:\d+"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from walkernel.engines._base import FeatureJob, Progress
 from walkernel.engines._cluster import MAX_LOSSES, Cluster, Tasks, drop_frames
 from walkernel.engines._worker import Summary, pick, spec_part, summarize, walk_on_worker
-from walkernel.products import BlockedFeatures
+from walkernel.features import BlockedFeatures
 
 T = TypeVar("T")
 

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from walkernel._checks import Described, refuse
 from walkernel._door import door
-from walkernel.features import Walks, modulation_values
+from walkernel.features import KernelOrF, Walks, modulation_values
 from walkernel.torch._sparse import csr_tensor
 from walkernel.walks import Deposits, Head, WalkSpec
-from walkernel.weights import KernelOrF
 
 BLOCK = 128
 """Number of walks that one Triton program advances together."""

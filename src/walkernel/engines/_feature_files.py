@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._block_files import Block, digest_of, raise_damaged, write_block
 from walkernel._files import atomic_write
-from walkernel._stores import digest_of_json
 from walkernel.engines._base import FeatureJob
-from walkernel.products import FeatureMatrix, block_edges
+from walkernel.features import FeatureMatrix, block_edges
+from walkernel.storage import Block, digest_of, digest_of_json, raise_damaged, write_block
 from walkernel.walks import identity, sampler_fields
 
 FORMAT = "walkernel features 2"

@@ -21,11 +21,10 @@ from walkernel._door import door
 from walkernel._random import check_seed, check_stream
 from walkernel.engines._base import Engine, FeatureJob, resolve
 from walkernel.engines._stored import check_block_size, store
-from walkernel.features import Walks, modulation_values
+from walkernel.features import KernelOrF, Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler, WalkSpec
-from walkernel.weights import KernelOrF
 
 
 def checked_spec(

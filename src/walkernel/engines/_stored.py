@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._block_files import Block, exclusive
 from walkernel._checks import Described, refuse, whole_number
 from walkernel._files import file_path, unfinished_in
 from walkernel.engines._base import Engine, FeatureJob, Progress
@@ -33,7 +32,8 @@ from walkernel.engines._feature_files import (
     write_manifest,
     write_rows,
 )
-from walkernel.products import BlockedFeatures
+from walkernel.features import BlockedFeatures
+from walkernel.storage import Block, exclusive
 
 BLOCK_BYTES = 2**26
 """Approximate default size of a block."""

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from walkernel.engines._base import FeatureJob
 from walkernel.engines._cpu import CPU
-from walkernel.features import HostRecord
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, bytes_of
 from walkernel.graph import Graph
-from walkernel.products import FeatureMatrix, HostFeatures, bytes_of
 from walkernel.walks import Deposits, WalkSpec
 
 sizeof.register(scipy.sparse.csr_array, bytes_of)  # Dask knows csr_matrix only and would count 56 bytes

@@ -20,10 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._assembly import Arrays
-from walkernel._graph_files import GRAPH_FORMAT
-from walkernel._labels import Labels
-from walkernel.graph import Graph
+from walkernel.graph import GRAPH_FORMAT, Arrays, Graph, Labels
 from walkernel.io._contents import Contents, malformed
 
 PER_NODE = {

@@ -27,9 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._assembly import Arrays, check_ids
-from walkernel._labels import Labels
-from walkernel.graph import Graph
+from walkernel.graph import Arrays, Graph, Labels, check_ids
 from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary, split_lines
 
 BYTES_AT_ONCE = 2**22

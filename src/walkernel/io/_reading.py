@@ -11,12 +11,12 @@ import scipy.io
 from walkernel._checks import Described, check_flag, refuse
 from walkernel._door import door
 from walkernel._files import existing_file, file_path
-from walkernel._stores import MANIFEST
 from walkernel.graph import Graph, open_graph
 from walkernel.io._archives import read_archive
 from walkernel.io._contents import Contents, bare_suffix, malformed, open_binary, optional
 from walkernel.io._edge_lists import read_edge_list
 from walkernel.io._meshes import read_mesh
+from walkernel.storage import MANIFEST
 
 EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges")
 MATRICES = (".mtx",)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from walkernel.convergence import largest_norm
+from walkernel.features import largest_norm
 from walkernel.operators._products import normalize_columns, root_sum_of_squares
 
 if TYPE_CHECKING:

@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from walkernel._checks import real_number, refuse
-from walkernel.convergence import find_series, largest_norm
 from walkernel.engines import CPU, Engine
+from walkernel.features import Pair, find_series, identity_features, largest_norm
 from walkernel.kernels import Kernel
 from walkernel.operators._products import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
-from walkernel.products import identity_features
 from walkernel.walks import Sampler, WalkSpec
-from walkernel.weights import Pair
 
 MIN_GROUPS = 16
 PAIRS_AT_ONCE = 2**18

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from walkernel._checks import check_instance, fits_in_memory, refuse
 from walkernel._door import door
-from walkernel.convergence import UNSERVED, check_convergence, find_series, spectral_radius
+from walkernel.features import UNSERVED, check_convergence, find_series, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.polynomials import check_rounding
+from walkernel.planning import check_rounding
 
 EPSILON = float(np.finfo(np.float64).eps)
 

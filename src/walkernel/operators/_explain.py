@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from walkernel.operators._accuracy import accuracy
 from walkernel.operators._error_bars import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
-from walkernel.polynomials import find_polynomial
+from walkernel.planning import find_polynomial
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, check_instance, real_number, refuse
 from walkernel._door import door
-from walkernel.convergence import check_convergence
 from walkernel.engines import CPU, Engine, resolve
+from walkernel.features import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
 from walkernel.operators._explanation import Explanation, megabytes
-from walkernel.polynomials import suited_polynomial
+from walkernel.planning import suited_polynomial
 
 MAX_DIAGONAL = 2**34
 """Multiplications that a diagonal, one unit vector for each node, may cost."""

@@ -30,10 +30,8 @@ from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
 from walkernel.engines import Engine, GroupSums
-from walkernel.features import modulation_values
-from walkernel.products import FeatureMatrix
+from walkernel.features import FeatureMatrix, Pair, modulation_values
 from walkernel.walks import WalkSpec, over_threads
-from walkernel.weights import Pair
 
 SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
 from walkernel._door import door
+from walkernel.features import HostFeatures
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
@@ -43,7 +44,6 @@ from walkernel.operators._explanation import Explanation
 from walkernel.operators._products import jackknife_errors, standard_errors
 from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
 from walkernel.operators._walk import FeatureOperator
-from walkernel.products import HostFeatures
 
 MAX_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""

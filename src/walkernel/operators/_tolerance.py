@@ -32,25 +32,32 @@ from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 from walkernel._checks import Described, real_number, refuse
-from walkernel.budgeting import MANY_GROUPS, RARELY, Sizes, is_exact, matched_after, walk_variance
-from walkernel.convergence import Modulated, lack_of_variance
+from walkernel.features import Modulated, lack_of_variance
 from walkernel.operators._accuracy import Accuracy, accuracy
 from walkernel.operators._explain import feature_bytes
-from walkernel.operators._plan import (
-    OWNER,
-    Plan,
-    Request,
-    check_reach,
-    edges_of_heads,
-    is_two_sided,
-    make_plan,
-    settle,
-    walked_sizes,
-)
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator
-from walkernel.planning import LAST_RESORT, check_served, divergence
-from walkernel.polynomials import find_polynomial
+from walkernel.planning import (
+    LAST_RESORT,
+    MANY_GROUPS,
+    OWNER,
+    RARELY,
+    Plan,
+    Request,
+    Sizes,
+    check_reach,
+    check_served,
+    divergence,
+    edges_of_heads,
+    find_polynomial,
+    is_exact,
+    is_two_sided,
+    make_plan,
+    matched_after,
+    settle,
+    walk_variance,
+    walked_sizes,
+)
 from walkernel.walks import GROUPS, CoupledWalks, Sampler
 
 MIN_FIRST_WALKS, MIN_FIRST_TOTAL = 16, 2**10

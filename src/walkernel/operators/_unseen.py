@@ -36,9 +36,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel.features import modulation_values
+from walkernel.features import Pair, modulation_values
 from walkernel.walks import WalkSpec, hop_table
-from walkernel.weights import Pair
 
 if TYPE_CHECKING:
     from walkernel.operators._error_bars import Origin

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from walkernel._checks import fits_in_memory, refuse
 from walkernel._door import door
+from walkernel.features import FeatureMatrix
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
@@ -28,7 +29,6 @@ from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._neighbors import keep_best
 from walkernel.operators._products import Product, Side, standard_errors
-from walkernel.products import FeatureMatrix
 
 
 class FeatureOperator(KernelOperator):

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
 from walkernel._door import door
 from walkernel.engines import Engine, resolve
+from walkernel.features import anchor_points, johnson_lindenstrauss
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.reduction import anchor_points, johnson_lindenstrauss
 from walkernel.tasks._nodes import KernelParameters, node_ids, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler

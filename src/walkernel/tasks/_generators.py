@@ -19,7 +19,7 @@ from scipy.special import gammainc, gammaln, hyp1f1
 
 from walkernel._checks import refuse
 from walkernel._door import warn
-from walkernel.convergence import spectral_radius
+from walkernel.features import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 

@@ -23,9 +23,9 @@ from walkernel._checks import (
 )
 from walkernel._door import door
 from walkernel.engines import Engine, resolve
+from walkernel.features import multiply
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.products import multiply
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import Learned, learn_hyperparameters
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood

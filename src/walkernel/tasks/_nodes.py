@@ -9,13 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from walkernel._checks import Described, check_instance, real_array, refuse, shown, whole_number
-from walkernel.convergence import check_convergence
-from walkernel.walks import MAX_WALKS
+from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
-from walkernel.walks import NO_NODES, SAMPLERS, Sampler, WalkSpec
-from walkernel.weights import Pair
+from walkernel.walks import MAX_WALKS, NO_NODES, SAMPLERS, Sampler, WalkSpec
 
 
 def node_tags(tags: Any) -> Any:

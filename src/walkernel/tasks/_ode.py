@@ -28,6 +28,7 @@ from walkernel._checks import (
 from walkernel._door import door, warn
 from walkernel._random import check_seed
 from walkernel.engines import Engine, resolve
+from walkernel.features import Lazy, Symmetric
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import KernelOperator, polynomial_engine, polynomial_operator
@@ -43,7 +44,6 @@ from walkernel.tasks._generators import (
 from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, choose_n_points, gauss_legendre, monte_carlo
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
-from walkernel.weights import Lazy, Symmetric
 
 DEFAULT_WALKS = 128
 DEFAULT_SAMPLES = 10

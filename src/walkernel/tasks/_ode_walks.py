@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.engines import Engine
+from walkernel.features import HostFeatures, Lazy, Symmetric
 from walkernel.kernels import Kernel
-from walkernel.products import HostFeatures
 from walkernel.walks import WalkSpec
-from walkernel.weights import Lazy, Symmetric
 
 GROUPS = 16
 DEPOSITS_AT_ONCE = 2**23

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, check_instance, one_of, real_array, real_number, refuse, whole_number
 from walkernel._door import warn
-from walkernel.convergence import check_convergence
 from walkernel.engines import Engine
+from walkernel.features import Symmetric, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.planning import (
@@ -29,7 +29,6 @@ from walkernel.tasks._observations import Array
 from walkernel.tasks._solvers import SOLVERS, Prior
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, Sampler, WalkSpec
-from walkernel.weights import Symmetric
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")

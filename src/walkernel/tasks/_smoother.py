@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
 from walkernel.engines import Engine, resolve
+from walkernel.features import HostFeatures, identity_features
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
-from walkernel.products import HostFeatures, identity_features
 from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_spec
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import Sampler, WalkSpec

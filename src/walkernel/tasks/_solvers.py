@@ -18,8 +18,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import thread_count
+from walkernel.features import multiply, multiply_transposed
 from walkernel.operators import normalize_columns
-from walkernel.products import multiply, multiply_transposed
 from walkernel.tasks._observations import Array
 
 SOLVERS = ("auto", "cholesky", "cg")

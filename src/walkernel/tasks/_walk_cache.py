@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
 from walkernel.engines import Engine, features_job
-from walkernel.features import HostRecord, Walks
+from walkernel.features import HostRecord, Walks, Weights
 from walkernel.kernels import Kernel
 from walkernel.walks import WalkSpec
-from walkernel.weights import Weights
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from walkernel._checks import check_instance, real_number, whole_number
-from walkernel.convergence import spectral_radius
+from walkernel.features import spectral_radius
 from walkernel.graph import Graph
 from walkernel.theory import rademacher_bound
 from walkernel.torch._modulation import ModulationBase, check_modulation

@@ -18,17 +18,15 @@ from torch import Tensor
 
 from walkernel._checks import MATRICES, Described, check_instance, one_of, refuse, whole_number
 from walkernel._door import door
-from walkernel.convergence import check_convergence
 from walkernel.engines import Engine, resolve, sample_walks
-from walkernel.walks import MAX_WALKS
+from walkernel.features import Symmetric, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
 from walkernel.torch._modulation import Modulation
 from walkernel.torch._operator import WalkCovariance
 from walkernel.torch._walk_tensors import WalkTensors
-from walkernel.walks import SAMPLERS, IndependentWalks, Sampler
-from walkernel.weights import Symmetric
+from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler
 
 MAX_SELECTIONS = 16
 """Maximum number of cached selections of nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from walkernel.convergence import second_moment_radius
+from walkernel.features import second_moment_radius
 from walkernel.graph import Graph
 from walkernel.walks import Sampler
 

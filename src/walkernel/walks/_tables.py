@@ -17,11 +17,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._cached import cached_array
 from walkernel._checks import Described, refuse
-from walkernel._chunks import any_entry, row_sums
-from walkernel._exports import inverse_root
-from walkernel.graph import Graph
+from walkernel.graph import Graph, inverse_root
+from walkernel.storage import any_entry, cached_array, row_sums
 from walkernel.walks._state import read_only
 
 NO_FLOATS = np.empty(0)

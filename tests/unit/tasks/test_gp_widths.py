@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import walkernel as wk
-from walkernel.convergence import Modulated
 from walkernel.datasets import grid
-from walkernel.planning import served_kernels, widest_served
+from walkernel.features._variance import Modulated
+from walkernel.features._weights import Symmetric
+from walkernel.planning._sampler import served_kernels, widest_served
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, scale_likelihood_at
 from walkernel.tasks._observations import Observations
-from walkernel.weights import Symmetric
 
 FAR = (0.01, 0.1, 10.0, 100.0)
 """Starts, as factors of the lengthscale that is found."""

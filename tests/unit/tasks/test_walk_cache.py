@@ -10,7 +10,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.engines import CPU, Engine
-from walkernel.features import Record
+from walkernel.features._record import Record
 from walkernel.tasks import WalkCache
 from walkernel.walks import NO_NODES, WalkSpec
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._assembly import Arrays
 from walkernel._checks import Described, refuse, shown
 from walkernel._files import file_path, write_archive
-from walkernel._labels import Labels
+from walkernel.graph._assembly import Arrays
+from walkernel.graph._labels import Labels
 
 GRAPH_FORMAT = "walkernel graph 1"
 RELABEL = "Relabel the nodes first, for instance with their positions or with str."

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.convergence import MARGIN, matched_survival
+from walkernel.features import MARGIN, matched_survival
 from walkernel.graph import Graph
 from walkernel.walks import CoupledWalks, Hops, follow_front, hop_table
 

@@ -9,7 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from walkernel.graph import Graph
+    from walkernel.graph._graph import Graph
 
 
 def inverse_root(degrees: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from walkernel._checks import DivergentKernelError, InfiniteVarianceWarning, refuse
 from walkernel._door import warn
+from walkernel.features._weights import Pair
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.walks import Sampler, step_law
-from walkernel.weights import Pair
 
 RARE = 1e-6
 SHORT_SERIES = 2**14

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, InfiniteVarianceWarning, check_instance, refuse, whole_number
 from walkernel._door import door, warn
-from walkernel.budgeting import allocate_walks, head_costs
-from walkernel.convergence import (
+from walkernel.features import (
     UNSERVED,
+    Lazy,
     Modulated,
+    Pair,
+    Symmetric,
     check_convergence,
     matched_survival,
     spectral_radius,
@@ -24,9 +26,9 @@ from walkernel.convergence import (
 )
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
-from walkernel.polynomials import find_polynomial
+from walkernel.planning._allocation import allocate_walks, head_costs
+from walkernel.planning._polynomial import find_polynomial
 from walkernel.walks import IndependentWalks, Sampler
-from walkernel.weights import Lazy, Pair, Symmetric
 
 WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
 """Diffusion times t whose matched laws are on the ladder."""

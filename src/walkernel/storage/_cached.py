@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._files import atomic_write, replacement
-from walkernel._stores import CACHE_PREFIX, Entry, digest_of_file, digest_of_json, open_array, sealed
+from walkernel.storage._folders import CACHE_PREFIX, Entry, digest_of_file, digest_of_json, open_array, sealed
 
 Fill = Callable[[NDArray[Any]], object]
 NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)

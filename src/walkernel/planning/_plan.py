@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, real_number, refuse, whole_number
-from walkernel.budgeting import (
+from walkernel.features import Modulated, Pair
+from walkernel.graph import Graph
+from walkernel.kernels import Kernel
+from walkernel.planning._allocation import (
     HEAD_PROBES,
     MIN_PLANNED_WALKS,
     Allocation,
@@ -19,13 +22,14 @@ from walkernel.budgeting import (
     head_costs,
     matched_after,
 )
-from walkernel.convergence import Modulated
-from walkernel.walks import MAX_WALKS
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.planning import MAX_STITCHES, check_served, checked_sampler, choose_pair, warn_of_unreached
-from walkernel.walks import CoupledWalks, Sampler
-from walkernel.weights import Pair
+from walkernel.planning._sampler import (
+    MAX_STITCHES,
+    check_served,
+    checked_sampler,
+    choose_pair,
+    warn_of_unreached,
+)
+from walkernel.walks import MAX_WALKS, CoupledWalks, Sampler
 
 OWNER = "estimate_kernel"
 DEFAULT_STEPS = 400

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
-from walkernel._chunks import any_entry
+from walkernel.storage._passes import any_entry
 
 FORMAT = "walkernel graph store 1"
 KIND = FORMAT.rpartition(" ")[0]

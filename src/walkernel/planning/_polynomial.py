@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
 from walkernel._door import warn
-from walkernel.convergence import adjacency_bound, find_series, spectral_radius
+from walkernel.features import adjacency_bound, find_series, spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 

@@ -23,7 +23,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._assembly import (
+from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
+from walkernel._door import door
+from walkernel.graph._archive import goes_to_folder, plain_labels, write_graph
+from walkernel.graph._assembly import (
     Arrays,
     assemble_edges,
     check_ids,
@@ -35,13 +38,17 @@ from walkernel._assembly import (
     read_pyg,
     read_weights,
 )
-from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
-from walkernel._chunks import column_sums, count_self_loops, digest_arrays, row_sums
-from walkernel._door import door
-from walkernel._exports import networkx_graph, scipy_matrix
-from walkernel._graph_files import goes_to_folder, plain_labels, write_graph
-from walkernel._labels import Labels, fill_objects, find_ids, is_integer
-from walkernel._stores import Stored, open_store, write_store
+from walkernel.graph._labels import Labels, fill_objects, find_ids, is_integer
+from walkernel.graph._matrices import networkx_graph, scipy_matrix
+from walkernel.storage import (
+    Stored,
+    column_sums,
+    count_self_loops,
+    digest_arrays,
+    open_store,
+    row_sums,
+    write_store,
+)
 
 T = TypeVar("T")
 

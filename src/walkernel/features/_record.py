@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from walkernel._checks import Described, check_distinct, check_instance, refuse, thread_count, whole_number
 from walkernel._door import door
 from walkernel._files import atomic_write
-from walkernel.convergence import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel.features._matrix import FeatureMatrix, HostFeatures
+from walkernel.features._update import update_walks, updated_spec
+from walkernel.features._variance import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel.features._weights import KernelOrF, Lazy, Symmetric, as_weights
 from walkernel.graph import Graph
-from walkernel.products import FeatureMatrix, HostFeatures
-from walkernel.updating import update_walks, updated_spec
 from walkernel.walks import (
     Deposits,
     Head,
@@ -42,7 +43,6 @@ from walkernel.walks import (
     sampler_from,
     sort_terms,
 )
-from walkernel.weights import KernelOrF, Lazy, Symmetric, as_weights
 
 FORMAT = "walkernel walks 3"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, is_hashable, real_array, refuse, whole_number
 from walkernel._door import warn
-from walkernel._labels import Labels, is_integer, number_hashables, number_integers
+from walkernel.graph._labels import Labels, is_integer, number_hashables, number_integers
 
 SPARSE_ID_FACTOR = 100
 """Ids above this multiple of the number of distinct ids are taken for labels given by mistake."""
