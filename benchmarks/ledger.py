@@ -242,15 +242,9 @@ def of_clusters() -> Iterator[tuple[str, Any]]:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        if hasattr(wk, "engines"):
-            place: dict[str, Any] = {"engine": wk.engines.Dask(client)}
-            estimate = wk.estimate_kernel
-        else:
-            from walkernel.distributed import estimate_kernel as estimate
-
-            place = {"client": client}
+        engine = wk.engines.Dask(client)
         for option in ("walks", "independent", "lazy", "stitched"):
-            K = estimate(graph, wk.Diffusion(2.0), seed=SEED, **OPTIONS[option], **place)
+            K = wk.estimate_kernel(graph, wk.Diffusion(2.0), seed=SEED, **OPTIONS[option], engine=engine)
             for what, value in entries_of(K).items():
                 yield f"cluster/{option}/{what}", value
 

@@ -210,8 +210,8 @@ WRITERS = {"write_text", "write_bytes", "tofile", "replace", "rename", "savetxt"
 ARRAYS = {"save", "savez", "savez_compressed", "save_npz", "savefig", "mmwrite"}
 ALLOWED = {
     "_files.py": {"open", "replace"},
-    "_stores.py": {"open", "rename"},  # files in a new folder, which takes its place as a whole
-    "_block_files.py": {"open"},  # the lock
+    "_folders.py": {"open", "rename"},  # files in a new folder, which takes its place as a whole
+    "_blocks.py": {"open"},  # the lock
     "_cached.py": {"open"},  # a file of ``replacement`` that is mapped
 }
 

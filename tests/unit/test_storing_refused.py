@@ -140,7 +140,7 @@ class TestLock:
 
     def test_another_process(self, tmp_path):
         script = (
-            "import sys, pathlib\nfrom walkernel._block_files import exclusive\n"
+            "import sys, pathlib\nfrom walkernel.storage import exclusive\n"
             "with exclusive(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); sys.stdin.read()\n"
         )
         command = [sys.executable, "-c", script, str(tmp_path)]
