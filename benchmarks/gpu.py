@@ -18,17 +18,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
 import torch
 import triton
 import triton.language as tl
 from core import random_graph, table
-from walkernel.torch._device_walks import Walker, _coalesce
 
 import walkernel as wk
 from walkernel.datasets import torus_mesh
-from walkernel.torch import NeuralModulation, Schedule, estimate_kernel, fit_to_task
-from walkernel.torch import _triton_walks as kernels
+from walkernel.engines import CUDA, checked_spec
+from walkernel.engines import _triton_walks as kernels
+from walkernel.engines._device_walks import DeviceRecord, Walker, coalesce
+from walkernel.engines._device_walks import walker_of as device_walker
+from walkernel.engines._tensors import rows_of, to_scipy
+from walkernel.torch import NeuralModulation, Schedule, fit_to_task
 
 PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.0)
@@ -69,10 +71,8 @@ def ceiling(n_words: int) -> float:
 
 
 def walker_of(graph: wk.Graph, n_walks: int) -> Walker:
-    from walkernel.engines import checked_spec
-
     spec = checked_spec("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
-    return Walker(spec, torch.device("cuda"), torch.float32)
+    return device_walker(CUDA(), spec).at(spec.ids)
 
 
 def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> Walker:
@@ -87,7 +87,7 @@ def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> 
     ones = torch.ones(n_nodes, **options)
     huge._floats = [ones[:1], ones, ones[:1], ones[: degree + 1]]
     huge._starts = torch.arange(n_starts, **options)
-    huge.n_walkers = n_starts * like.sampling.n_walks
+    huge.n_walkers = n_starts * like.spec.n_walks
     return huge
 
 
@@ -115,7 +115,7 @@ def plain_torch(walker: Walker) -> float:
     """Return billions of steps a second of walkers as tensors that advance one step with each call."""
     lengths = walker.draw_lengths().long()
     packed, indices = walker._packed, walker._indices
-    starts = torch.repeat_interleave(walker._starts, walker.sampling.n_walks)
+    starts = torch.repeat_interleave(walker._starts, walker.spec.n_walks)
 
     def run() -> None:
         here, left = starts, lengths
@@ -145,7 +145,7 @@ def huge_product(like: Walker, n_nodes: int, n_columns: int, block: int = 2**22)
                 part = slice(begin, min(begin + block, n_nodes))
                 walker = copy.copy(huge)
                 walker._starts = torch.arange(part.start, part.stop, device="cuda")
-                walker.n_walkers = walker._starts.numel() * like.sampling.n_walks
+                walker.n_walkers = walker._starts.numel() * like.spec.n_walks
                 add(walker, part)
 
     return milliseconds(run, 3) / 1e3
@@ -197,7 +197,9 @@ def main() -> None:
     say(baselines(graph, walker))
     say(features_table(graph, walker))
     V = torch.randn(n, 16, device="cuda")
-    K = estimate_kernel(graph, KERNEL, 4, sampler=PAPER)
+    K = wk.estimate_kernel(
+        graph, KERNEL, 4, sampler=PAPER, ensembles="independent", engine=CUDA(keep_features=False)
+    )
     say(
         f"K @ V without features, {n:.0e} nodes, 4 walks, 16 columns: {milliseconds(lambda: K @ V, 3):.1f} ms"
     )
@@ -223,12 +225,20 @@ def baselines(graph: wk.Graph, walker: Walker) -> str:
     )
 
 
+def weights(walker: Walker) -> np.ndarray:
+    return KERNEL.modulation(PAPER.longest + 1) / walker.spec.n_walks
+
+
+def record_features(walker: Walker) -> torch.Tensor:
+    """Return features of the walks from all nodes together."""
+    return DeviceRecord(CUDA(), walker).features(weights(walker))
+
+
 def sorted_together(walker: Walker) -> torch.Tensor:
     """Return features by one sort of the deposits of all rows."""
-    walks = walker.record()
-    f = KERNEL.modulation(PAPER.longest + 1) / walks.n_walks
-    values = walks.loads * torch.tensor(f, dtype=walks.loads.dtype, device="cuda")[walks.lengths.long()]
-    return _coalesce(walks.indptr, walks.nodes, values, (walks.ids.size, walks.graph.n_nodes))
+    indptr, nodes, lengths, loads = walker.deposits()
+    values = loads * torch.tensor(weights(walker), dtype=loads.dtype, device="cuda")[lengths.long()]
+    return coalesce(rows_of(indptr), nodes, values, (walker.spec.ids.size, walker.spec.graph.n_nodes))
 
 
 def features_table(graph: wk.Graph, walker: Walker) -> str:
@@ -237,15 +247,13 @@ def features_table(graph: wk.Graph, walker: Walker) -> str:
     begin = time.perf_counter()
     exact = wk.sample_features(graph, KERNEL, 16, sampler=PAPER)
     cpu = 1e3 * (time.perf_counter() - begin)
-    found = walker.record().features(KERNEL)
-    device = scipy.sparse.csr_array(
-        (found.values().cpu().numpy(), found.col_indices().cpu().numpy(), found.crow_indices().cpu().numpy()),
-        shape=exact.shape,
-    )
-    difference = abs(device - exact).max() / abs(exact).max()
+    difference = abs(to_scipy(record_features(walker)) - exact).max() / abs(exact).max()
+    whole = CUDA()
+    door = milliseconds(lambda: wk.sample_features(graph, KERNEL, 16, sampler=PAPER, engine=whole), 5)
     rows = [
-        ["record of all deposits", f"{milliseconds(walker.record, 5):.1f}"],
-        ["record and features (goal 60)", f"{milliseconds(lambda: walker.record().features(KERNEL), 5):.1f}"],
+        ["record of all deposits", f"{milliseconds(walker.deposits, 5):.1f}"],
+        ["record and features (goal 60)", f"{milliseconds(lambda: record_features(walker), 5):.1f}"],
+        ["  the same by sample_features, tables included", f"{door:.1f}"],
         [
             "  the same, all deposits sorted together",
             f"{milliseconds(lambda: sorted_together(walker), 5):.1f}",

@@ -1,13 +1,17 @@
 """Walks on a device are those of the compiled loops, step by step."""
 
+import copy
+
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 import graphs
 import walkernel as wk
-from walkernel.torch import estimate_kernel, sample_features, sample_walks
-from walkernel.torch._device_walks import _coalesce, _coalesce_by_row
+from walkernel.engines import CUDA
+from walkernel.engines._device_walks import coalesce, coalesce_by_row
+from walkernel.engines._tensors import rows_of
 
 LAW = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
 SAMPLERS = {
@@ -27,21 +31,23 @@ MATRICES = ("normalized", "adjacency", "combinatorial")
 def test_walks_are_the_same(kind, sampler, matrix, device):
     graph = graphs.KINDS[kind]()
     options = {"sampler": sampler, "seed": 2**63 + 5, "stream": 3, "matrix": matrix}
-    here = sample_walks(graph, 16, **options, device=device, dtype=torch.float64).to_walks()
+    here = wk.sample_walks(graph, 16, **options, engine=CUDA(device, "float64"))
     there = wk.sample_walks(graph, 16, **options)
     for one, other in zip(here.deposits[:3], there.deposits[:3], strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(here.deposits.loads, there.deposits.loads, rtol=1e-13)
     for one, other in zip(here.deposits.head, there.deposits.head, strict=True):
         np.testing.assert_array_equal(one, other)
+    assert here.n_steps == there.n_steps
+    assert here.record.longest == there.record.longest
 
 
 def test_another_key_gives_other_walks(device):
     """The twin that fails: nothing but the key decides."""
-    graph = graphs.unweighted()
-    first = sample_walks(graph, 16, seed=1, device=device)
+    graph, engine = graphs.unweighted(), CUDA(device)
+    first = wk.sample_walks(graph, 16, seed=1, engine=engine).record
     for options in ({"seed": 2}, {"seed": 1, "stream": 1}, {"seed": 1 + 2**32}):
-        other = sample_walks(graph, 16, **options, device=device)
+        other = wk.sample_walks(graph, 16, **options, engine=engine).record
         assert other.nodes.shape != first.nodes.shape or not torch.equal(other.nodes, first.nodes)
 
 
@@ -50,7 +56,7 @@ def test_all_64_bits_of_a_draw_choose_the_neighbour(device):
     n = 4 * 10**6 + 1
     star = wk.Graph.from_edges(np.column_stack([np.zeros(n, dtype=int), np.arange(1, n + 1)]))
     options = {"sampler": wk.IndependentWalks(0.01), "nodes": list(range(1, 25)), "seed": 3}
-    here = sample_walks(star, 16, **options, device=device).to_walks()
+    here = wk.sample_walks(star, 16, **options, engine=CUDA(device))
     there = wk.sample_walks(star, 16, **options)
     np.testing.assert_array_equal(here.deposits.nodes, there.deposits.nodes)
     assert (there.deposits.nodes == 0).sum() > 15_000
@@ -59,72 +65,111 @@ def test_all_64_bits_of_a_draw_choose_the_neighbour(device):
 def test_some_nodes_and_transposed_walks(device):
     graph = graphs.directed()
     options = {"nodes": [7, 2, 29], "transpose": True, "seed": 4}
-    here = sample_walks(graph, 8, **options, device=device).to_walks()
+    here = wk.sample_walks(graph, 8, **options, engine=CUDA(device))
     there = wk.sample_walks(graph, 8, **options)
     np.testing.assert_array_equal(here.deposits.nodes, there.deposits.nodes)
+    np.testing.assert_allclose(here.deposits.loads, there.deposits.loads, rtol=1e-6)
     np.testing.assert_array_equal(here.ids, [7, 2, 29])
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("sampler", ["independent", "coupled", "long head"])
 @pytest.mark.parametrize("kind", ["weighted", "directed", "signed", "isolated"])
 def test_features(kind, sampler, dtype, device):
-    graph, kernel = graphs.KINDS[kind](), wk.Diffusion(1.0)
-    exact = wk.sample_features(graph, kernel, 16, sampler=SAMPLERS[sampler], seed=9).toarray()
-    for block_size in (2**21, 7):
-        found = sample_features(
-            graph, kernel, 16, sampler=SAMPLERS[sampler], seed=9, device=device, dtype=dtype,
-            block_size=block_size,
-        )  # fmt: skip
-        assert found.dtype == dtype
-        np.testing.assert_allclose(
-            found.to_dense().cpu(), exact, rtol=0, atol=1e-13 if dtype == torch.float64 else 1e-6
+    graph, kernel, seen = graphs.KINDS[kind](), wk.Diffusion(1.0), []
+    options = {"sampler": SAMPLERS[sampler], "seed": 9}
+    exact = wk.sample_features(graph, kernel, 16, **options).toarray()
+    for block_size in (None, 7):
+        engine = CUDA(device, dtype, block_size=block_size)
+        found = wk.sample_features(
+            graph, kernel, 16, **options, engine=engine, progress=lambda *done: seen.append(done)
         )
+        assert found.dtype == getattr(torch, dtype)
+        assert found.layout == torch.sparse_csr
+        tolerance = 1e-13 if dtype == "float64" else 1e-6
+        np.testing.assert_allclose(found.to_dense().cpu(), exact, rtol=0, atol=tolerance)
+    assert seen == [(graph.n_nodes, graph.n_nodes)] + [
+        (min(done, graph.n_nodes), graph.n_nodes) for done in range(7, graph.n_nodes + 7, 7)
+    ]
+
+
+@pytest.mark.parametrize("sampler", ["independent", "long head"])
+def test_walks_weighed_later(sampler, device):
+    graph, kernel = graphs.weighted(), wk.Diffusion(1.0)
+    walks = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler], engine=CUDA(device, "float64"))
+    expected = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler]).features(kernel).toarray()
+    np.testing.assert_allclose(walks.features(kernel).to_dense().cpu(), expected, atol=1e-13)
+    rows = walks.features(kernel, rows=[4, 4, 29, 0])
+    np.testing.assert_allclose(rows.to_dense().cpu(), expected[[4, 4, 29, 0]], atol=1e-13)
+
+
+def test_walks_on_a_changed_graph_are_sampled_there_again(device):
+    ring = [(i, (i + 1) % 20) for i in range(20)]
+    walks = wk.sample_walks(wk.Graph.from_edges(ring), 8, engine=CUDA(device))
+    old = copy.deepcopy(walks)
+    changed = wk.Graph.from_edges([*ring, (0, 2)])
+    assert walks.update(changed) is walks
+    np.testing.assert_array_equal(walks.deposits.nodes, wk.sample_walks(changed, 8).deposits.nodes)
+    assert walks.n_rewalked == 160
+    assert walks.record.loads.device.type == torch.device(device).type
+    assert old.graph.n_edges == 20
+
+
+def test_the_environment_names_an_engine_and_changes_no_type(device, monkeypatch):
+    """Only the interpreter's device has another name, which the variable does not take."""
+    graph, kernel = graphs.weighted(), wk.Diffusion(1.0)
+    monkeypatch.setattr("walkernel.engines._cuda._device_name", lambda name: device)
+    monkeypatch.setenv("WALKERNEL_ENGINE", "cuda")
+    walks, expected = wk.sample_walks(graph, 8), wk.sample_features(graph, kernel, 8, engine="cpu")
+    assert walks.record.loads.dtype == torch.float32
+    for found in (walks.features(kernel), wk.sample_features(graph, kernel, 8)):
+        assert isinstance(found, scipy.sparse.csr_array)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-6)
+    assert isinstance(wk.sample_features(graph, kernel, 8, engine="cuda"), torch.Tensor)
+
+
+def test_zeros_are_not_kept(device):
+    graph, f = graphs.unweighted(), [0.0, 1.0]
+    found = wk.sample_features(graph, f, 16, engine=CUDA(device, "float64"))
+    expected = wk.sample_features(graph, f, 16)
+    assert found.values().numel() == expected.nnz
+    np.testing.assert_allclose(found.to_dense().cpu(), expected.toarray(), atol=1e-13)
+
+
+def test_numbers_too_large_for_the_dtype(device):
+    graph, f = graphs.weighted(), [1e300, 1e300]
+    found = wk.sample_features(graph, f, 4, engine=CUDA(device, "float64"))
+    assert bool(torch.isfinite(found.values()).all())
+    with pytest.raises(ValueError, match=r"f must be small enough .* of float32, got overflow.*or float64"):
+        wk.sample_features(graph, f, 4, engine=CUDA(device))
+
+
+def test_files_of_another_precision_are_not_the_same(device, tmp_path):
+    graph, kernel = graphs.weighted(), wk.Diffusion(1.0)
+    stored = wk.sample_features(graph, kernel, 8, directory=tmp_path, engine=CUDA(device), block_size=7)
+    expected = wk.sample_features(graph, kernel, 8).toarray()
+    np.testing.assert_allclose(stored.to_scipy().toarray(), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="precision"):
+        wk.sample_features(graph, kernel, 8, directory=tmp_path, block_size=7)
+
+
+@pytest.mark.parametrize("sampler", ["coupled", "small groups", "long head"])
+def test_groups_of_walks(sampler, device):
+    graph, f = graphs.weighted(), wk.Diffusion(1.0).modulation(12)
+    spec = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler])
+    found = CUDA(device, "float64").group_features(spec, f, 2)
+    expected = wk.engines.CPU().group_features(spec, f, 2)
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-13)
 
 
 def test_rows_sorted_by_programs_of_their_own(device):
-    """Rows that end and begin with the same node stay apart."""
-    indptr = torch.tensor([0, 3, 3, 8, 9], device=device)
+    """Rows that end and begin with the same node stay apart, and rows may be empty."""
+    indptr = torch.tensor([0, 0, 3, 3, 8, 9], device=device)
     nodes = torch.tensor([4, 1, 4, 4, 0, 4, 2, 0, 4], dtype=torch.int32, device=device)
     values = torch.arange(1.0, 10.0, device=device)
-    found = _coalesce_by_row(indptr, nodes, values, (4, 5))
-    expected = _coalesce(indptr, nodes, values, (4, 5))
-    assert found.crow_indices().tolist() == [0, 2, 2, 5, 6]
+    found = coalesce_by_row(indptr, nodes, values, (5, 5))
+    expected = coalesce(rows_of(indptr), nodes, values, (5, 5))
+    assert found.crow_indices().tolist() == [0, 0, 2, 2, 5, 6]
     assert torch.equal(found.to_dense(), expected.to_dense())
-    assert found.to_dense()[0].tolist() == [0.0, 2.0, 0.0, 0.0, 4.0]
-
-
-@pytest.mark.parametrize("sampler", ["independent", "coupled", "long head"])
-@pytest.mark.parametrize("kind", ["unweighted", "directed", "signed"])
-def test_products_without_features(kind, sampler, device):
-    graph, kernel = graphs.KINDS[kind](), wk.RegularizedLaplacian(1, 0.7)
-    V = np.random.default_rng(0).normal(size=(graph.n_nodes, 3))
-    options = {"sampler": SAMPLERS[sampler], "seed": 4}
-    left = wk.sample_features(graph, kernel, 16, **options)
-    right = wk.sample_features(graph, kernel, 16, stream=1, transpose=graph.directed, **options)
-    for block_size in (2**22, 7):
-        K = estimate_kernel(
-            graph, kernel, 16, **options, device=device, dtype=torch.float64, block_size=block_size
-        )
-        np.testing.assert_allclose((K @ torch.tensor(V)).cpu(), left @ (right.T @ V), atol=1e-12)
-
-
-def test_the_default_sampler_is_that_of_the_core(device):
-    graph, kernel = graphs.weighted(), wk.Diffusion(1.5)
-    K = estimate_kernel(graph, kernel, 64, device=device, dtype=torch.float64)
-    error = (K @ torch.eye(30, dtype=torch.float64)).cpu().numpy() - wk.exact_kernel(graph, kernel)
-    assert np.abs(error).max() < 0.05
-
-
-def test_bad_input(device):
-    graph = graphs.unweighted()
-    with pytest.raises(ValueError, match=r"dtype must be torch.float32 or torch.float64, got torch.float16"):
-        sample_walks(graph, 4, device=device, dtype=torch.float16)
-    with pytest.raises(ValueError, match="n_walks must be a whole number"):
-        sample_walks(graph, 0, device=device)
-    with pytest.raises(ValueError, match="block_size"):
-        sample_features(graph, wk.Diffusion(), 4, device=device, block_size=0)
-    K = estimate_kernel(graph, wk.Diffusion(), 4, device=device)
-    for wrong in (torch.ones(30), torch.ones(29, 2), torch.ones(30, 0), np.ones((30, 2))):
-        with pytest.raises(TypeError, match=r"V must be a tensor of shape \(30, columns\)"):
-            K @ wrong
+    assert found.to_dense()[1].tolist() == [0.0, 2.0, 0.0, 0.0, 4.0]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import walkernel as wk
-from walkernel.torch import GRFKernel, NeuralModulation, Schedule, estimate_kernel, fit_to_kernel, fit_to_task
+from walkernel.torch import GRFKernel, NeuralModulation, Schedule, fit_to_kernel, fit_to_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -83,6 +83,7 @@ def test_conjugate_gradients_on_the_device():
 
 def test_too_little_memory_is_said_with_what_to_do():
     graph = wk.datasets.grid(60, 60).graph
-    K = estimate_kernel(graph, wk.Diffusion(), 4, block_size=1000)
+    engine = wk.engines.CUDA(keep_features=False, block_size=1000)
+    K = wk.estimate_kernel(graph, wk.Diffusion(), 4, engine=engine)
     with pytest.raises(MemoryError, match="block_size=250"):
         K @ torch.empty(1, device="cuda").expand(3600, 2**26)

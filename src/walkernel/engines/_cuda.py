@@ -1,197 +1,164 @@
-"""Walks, features and kernels on a device, by the names that they have in the core."""
+"""A CUDA device: the same walks as on the CPU, features as CSR tensors."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from walkernel._checks import Described, check_flag, refuse, shown, whole_number
+from walkernel.engines._base import Engine, FeatureJob, Progress
+from walkernel.engines._cpu import CPU
+from walkernel.features import FeatureMatrix
+from walkernel.walks import WalkSpec
 
-from walkernel._checks import Described, check_instance, refuse, whole_number
-from walkernel._door import door
-from walkernel.features import check_convergence, modulation_values
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.planning import choose_sampler
-from walkernel.sampling import checked_spec
-from walkernel.torch._device_walks import DeviceWalks, Walker, check_device
-from walkernel.torch._sparse import csr_tensor
-from walkernel.walks import Sampler
+if TYPE_CHECKING:
+    from walkernel.engines._device_walks import DeviceRecord
 
-DTYPES = (torch.float32, torch.float64)
+DEVICES = "'cuda', or 'cuda:' and a number"
+DTYPES = ("float32", "float64")
+BLOCK_SIZE = 2**21
+"""Start nodes whose walks are in memory together if the engine does not say."""
+REMEDY = "On the CPU use walkernel.engines.CPU()."
 
 
-def sample_walks(
-    graph: Graph,
-    n_walks: int,
-    *,
-    sampler: Sampler | None = None,
-    seed: int = 0,
-    stream: int = 0,
-    nodes: Any = None,
-    matrix: str = "normalized",
-    transpose: bool = False,
-    device: torch.device | str = "cuda",
-    dtype: torch.dtype = torch.float32,
-) -> DeviceWalks:
-    """Sample random walks on a device: the same walks as ``walkernel.sample_walks``, bit for bit.
+@dataclass(frozen=True)
+class CUDA(Engine):
+    """A CUDA device of this machine, by PyTorch and Triton.
+
+    The walks are those of ``CPU``, node by node; loads are rounded to ``dtype``. Exact heads are followed on
+    the CPU, and so are the walks of error bars, which need all digits.
 
     Parameters
     ----------
-    graph, n_walks, sampler, seed, stream, nodes, matrix, transpose
-        As in ``walkernel.sample_walks``.
-    device : device or str
-        A CUDA device; the CPU only where Triton interprets its kernels (TRITON_INTERPRET=1).
-    dtype : dtype
-        The dtype of the loads, float32 or float64.
+    device : str or torch.device, optional
+        "cuda", which is the default, or "cuda:1" and so on. "cpu" serves tests: it works only where Triton
+        interprets its kernels (TRITON_INTERPRET=1).
+    dtype : {"float32", "float64"} or torch.dtype
+        What loads and features are rounded to.
+    keep_features : bool
+        Whether a kernel keeps its features. If not, each product samples the walks again, and needs memory
+        for the graph, the factor and the result only.
+    block_size : int, optional
+        Start nodes whose walks are in memory together, 2²¹ if not given: about 16 bytes for each step.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.engines.CUDA("cuda:1", "float64")
+    CUDA(device='cuda:1', dtype='float64', keep_features=True, block_size=2097152)
     """
-    owner = "walkernel.torch.sample_walks"
-    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    return Walker(spec, check_device(owner, device), _dtype(owner, dtype)).record()
+
+    device: str | None = None
+    dtype: str = "float32"
+    keep_features: bool = True
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_flag("CUDA", "keep_features", self.keep_features)
+        size = BLOCK_SIZE if self.block_size is None else self.block_size
+        values = {
+            "device": _device_name("cuda" if self.device is None else self.device),
+            "dtype": _dtype_name(self.dtype),
+            "keep_features": bool(self.keep_features),
+            "block_size": whole_number("CUDA", "block_size", size, 1),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def precision(self) -> str:  # type: ignore[override]
+        """The device and what its numbers are rounded to."""
+        return f"cuda {self.dtype}"
+
+    @property
+    def local(self) -> Engine:
+        """The CPU: error bars are differences of groups of walks, which take all digits."""
+        return CPU()
+
+    def record(self, spec: WalkSpec, progress: Progress | None = None) -> DeviceRecord:
+        """Sample walks and keep their deposits on the device."""
+        with self.in_use():
+            from walkernel.engines._device_walks import sample_record
+
+            record = sample_record(self, spec)
+            if progress is not None:
+                progress(spec.ids.size, spec.ids.size)
+            return record
+
+    def features(self, job: FeatureJob, progress: Progress | None = None) -> list[FeatureMatrix]:
+        """Return the features of a job, or what walks again in each product."""
+        with self.in_use():
+            from walkernel.engines._device_features import sample_features
+
+            return sample_features(self, job, progress)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Check that the device is there, and explain where its memory does not suffice."""
+        self._check_available()
+        import torch
+
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError as error:
+            smaller = max(1, (self.block_size or BLOCK_SIZE) // 4)
+            raise MemoryError(
+                f"{self.device} has too little memory for walks from {self.block_size} nodes at a time. Use "
+                f"CUDA(block_size={smaller}), fewer walks or columns, or CUDA(keep_features=False), which "
+                f"samples walks again in each product. ({error})"
+            ) from error
+
+    def _check_available(self) -> None:
+        """Refuse a device that is not there, and say what to install where something is missing."""
+        missing = [name for name in ("torch", "triton") if not _is_installed(name)]
+        if missing:
+            what = "PyTorch" if missing[0] == "torch" else "Triton"
+            raise ImportError(
+                f"walkernel.engines.CUDA needs {what}. Install it with `pip install walkernel[torch]`. "
+                f"{REMEDY}"
+            )
+        import torch
+
+        device = str(self.device)
+        if device == "cpu":
+            if os.environ.get("TRITON_INTERPRET") != "1":
+                refuse("CUDA", "device", "a CUDA device", Described(device), REMEDY)
+            return
+        if not torch.cuda.is_available():
+            got = Described(f"{device}, but no CUDA device was found")
+            refuse("CUDA", "device", "an available device", got, REMEDY)
+        count, number = torch.cuda.device_count(), int(device.partition(":")[2] or 0)
+        if number >= count:
+            got = Described(f"{device}, but there {'is' if count == 1 else 'are'} {count}")
+            refuse("CUDA", "device", "an available device", got)
 
 
-@door
-def sample_features(
-    graph: Graph,
-    kernel: Kernel,
-    n_walks: int,
-    *,
-    sampler: Sampler | None = None,
-    seed: int = 0,
-    stream: int = 0,
-    nodes: Any = None,
-    device: torch.device | str = "cuda",
-    dtype: torch.dtype = torch.float32,
-    block_size: int = 2**21,
-) -> Tensor:
-    """Sample walks on a device and return their features as a CSR tensor, (len(nodes), n_nodes).
-
-    The deposits of ``block_size`` start nodes are in memory at a time: about 16 bytes per step of their
-    walks.
-
-    Parameters
-    ----------
-    graph, kernel, n_walks, sampler, seed, stream, nodes
-        As in ``walkernel.sample_features``.
-    device, dtype
-        As in ``sample_walks``.
-    block_size : int
-        Number of start nodes whose walks are in memory together.
-    """
-    owner = "walkernel.torch.sample_features"
-    check_instance(owner, "kernel", kernel, Kernel)
-    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, kernel.matrix, False)
-    where, dtype = check_device(owner, device), _dtype(owner, dtype)
-    block_size = whole_number(owner, "block_size", block_size, 1)
-    with explain_out_of_memory(owner, block_size):
-        walker = Walker(spec, where, dtype)
-        parts = [block.record().features(kernel) for _, block in walker.blocks(block_size)]
-        return parts[0] if len(parts) == 1 else _stack(parts)
-
-
-def _stack(parts: list[Tensor]) -> Tensor:
-    """Return CSR matrices stacked vertically."""
-    counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
-    indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
-    columns, data = (
-        torch.cat(arrays) for arrays in zip(*((p.col_indices(), p.values()) for p in parts), strict=True)
-    )
-    small = data.numel() < 2**31
-    size = (counts.numel(), parts[0].shape[1])
-    return csr_tensor(
-        indptr.to(columns.dtype if small else torch.int64), columns if small else columns.long(), data, size
-    )
-
-
-@door
-def estimate_kernel(
-    graph: Graph,
-    kernel: Kernel,
-    n_walks: int,
-    *,
-    sampler: Sampler | None = None,
-    seed: int = 0,
-    device: torch.device | str = "cuda",
-    dtype: torch.dtype = torch.float32,
-    block_size: int = 2**22,
-) -> DeviceKernel:
-    """Estimate a kernel on a device from two independent sets of walks, which each product samples again.
-
-    No features are stored: K̂ @ V samples walks once for Φ₂ᵀ V and once for Φ₁ (Φ₂ᵀ V), ``block_size`` start
-    nodes at a time, and needs memory for the graph, V and one more matrix of the size of V.
-
-    Parameters
-    ----------
-    graph, kernel, n_walks, sampler, seed
-        As in ``walkernel.estimate_kernel``; the kernel needs a symmetric pair.
-    device, dtype
-        As in ``sample_walks``.
-    block_size : int
-        Number of start nodes whose walks are sampled together.
-    """
-    owner = "walkernel.torch.estimate_kernel"
-    check_instance(owner, "graph", graph, Graph)
-    check_instance(owner, "kernel", kernel, Kernel)
-    check_convergence(graph, kernel)
-    sampler = choose_sampler(graph, kernel, n_walks=n_walks) if sampler is None else sampler
-    where, dtype = check_device(owner, device), _dtype(owner, dtype)
-    block_size = whole_number(owner, "block_size", block_size, 1)
-    sides = [
-        checked_spec(owner, graph, n_walks, sampler, seed, stream, None, kernel.matrix, transpose)
-        for stream, transpose in ((0, False), (1, graph.directed))
-    ]
-    with explain_out_of_memory(owner, block_size):
-        left, right = (Walker(side, where, dtype) for side in sides)
-    return DeviceKernel(kernel, left, right, block_size)
-
-
-class DeviceKernel:
-    """K̂ = Φ₁Φ₂ᵀ on a device, as products with matrices."""
-
-    def __init__(self, kernel: Kernel, left: Walker, right: Walker, block_size: int) -> None:
-        self.kernel, self._left, self._right, self._block_size = kernel, left, right, block_size
-        n = left.spec.graph.n_nodes
-        self.shape = (n, n)
-
-    def __matmul__(
-        self,
-        V: Tensor,  # (nodes, columns)
-    ) -> Tensor:  # (nodes, columns)
-        """Return K̂ V."""
-        if not isinstance(V, Tensor) or V.ndim != 2 or V.shape[0] != self.shape[0] or V.shape[1] == 0:
-            got = Described(f"shape {tuple(V.shape)}") if isinstance(V, Tensor) else V
-            refuse("DeviceKernel", "V", f"a tensor of shape ({self.shape[0]}, columns)", got, error=TypeError)
-        with explain_out_of_memory("DeviceKernel", self._block_size):
-            V = V.to(self._left.device, self._left.dtype).contiguous()
-            middle, result = torch.zeros_like(V), torch.zeros_like(V)
-            for part, walker in self._right.blocks(self._block_size):
-                walker.scatter(self._modulation(walker), V[part], middle)
-            for part, walker in self._left.blocks(self._block_size):
-                walker.gather(self._modulation(walker), middle, result[part])
-            return result
-
-    def _modulation(self, walker: Walker) -> NDArray[np.float64]:
-        return modulation_values(walker.spec, self.kernel, walker.spec.longest + 1)
-
-
-@contextmanager
-def explain_out_of_memory(owner: str, block_size: int) -> Iterator[None]:
-    """Raise a MemoryError with advice where the memory of the device does not suffice."""
+def _is_installed(name: str) -> bool:
     try:
-        yield
-    except torch.cuda.OutOfMemoryError as error:
-        smaller = max(1, block_size // 4)
-        raise MemoryError(
-            f"{owner}: the device has too little memory for walks from {block_size} nodes at a time. Use "
-            f"block_size={smaller}, or fewer walks or columns. ({error})"
-        ) from error
+        return find_spec(name) is not None
+    except ValueError:  # None stands for it in sys.modules
+        return False
 
 
-def _dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
-    if dtype not in DTYPES:
-        refuse(owner, "dtype", "torch.float32 or torch.float64", Described(str(dtype)))
-    return dtype
+def _device_name(device: Any) -> str:
+    """Return the name of a device, as PyTorch writes it."""
+    if not isinstance(device, str) and type(device).__module__ != "torch":
+        refuse("CUDA", "device", DEVICES, device, error=TypeError)
+    name = str(device)
+    if not re.fullmatch(r"cuda(:(0|[1-9]\d*))?|cpu", name):
+        refuse("CUDA", "device", DEVICES, Described(shown(name)), REMEDY)
+    return name
+
+
+def _dtype_name(dtype: Any) -> str:
+    """Return the name of a dtype, without that of PyTorch."""
+    name = str(dtype).removeprefix("torch.")
+    is_known = isinstance(dtype, str) or type(dtype).__module__ == "torch"
+    if not is_known or name not in DTYPES:
+        refuse("CUDA", "dtype", " or ".join(map(repr, DTYPES)), dtype)
+    return name

@@ -6,11 +6,11 @@ and loads that differ by rounding. Exact heads are followed on the CPU, and walk
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, refuse
-from walkernel._door import door
-from walkernel.features import KernelOrF, Walks, modulation_values
-from walkernel.torch._sparse import csr_tensor
-from walkernel.walks import Deposits, Head, WalkSpec
+from walkernel.engines._tensors import csr_of_counts, rows_of, take, without_zeros
+from walkernel.features import FeatureMatrix, Record
+from walkernel.walks import Deposits, Head, WalkSpec, no_heads
+
+if TYPE_CHECKING:
+    from walkernel.engines._cuda import CUDA
 
 BLOCK = 128
 """Number of walks that one Triton program advances together."""
@@ -30,7 +32,7 @@ SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 
 
 class Walker:
-    """Walks on a device: start nodes, tables and the length law, ready for the kernels.
+    """Walks on a device: tables and the length law, ready for the kernels once it has start nodes.
 
     Parameters
     ----------
@@ -42,35 +44,47 @@ class Walker:
         The dtype of loads.
     """
 
+    n_walkers: int
+    head: Head
+    _starts: Tensor
+    _ends: Tensor
+    _front: list[Tensor]
+
     def __init__(self, spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> None:
-        self.device, self.dtype = device, dtype
+        self.spec, self.device, self.dtype = spec, device, dtype
         table, law = spec.table, spec.law
         self._key = self._words(np.array([spec.seed], dtype=np.uint64))
         self._law = [self._words(law.thresholds), self._tensor(law.guide)]
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
         self._indices = self._tensor(table.indices)
         self._floats = [self._reals(array) for array in (table.edge, table.first, table.inner, table.last)]
-        self._start_from(spec)
 
-    def _start_from(self, spec: WalkSpec) -> None:
-        """Set the start nodes, and the ends of their heads."""
-        self.spec, self.n_walkers = spec, spec.ids.size * spec.n_walks
-        self._starts = self._tensor(spec.ids)
-        self.head, front = spec.heads()
-        self._ends = self._tensor(front.ends)
-        self._front = [
-            *(self._tensor(front.nodes), self._words(front.cuts)),
-            *(self._reals(front.loads), self._tensor(front.guide)),
+    def at(self, ids: NDArray[np.int64]) -> Walker:
+        """Return a walker with start nodes, whose heads are followed, that shares the tables."""
+        own = copy(self)
+        own.spec = self.spec.at(ids)
+        own.n_walkers = ids.size * self.spec.n_walks
+        own._starts = own._tensor(ids)
+        own.head, front = own.spec.heads()
+        own._ends = own._tensor(front.ends)
+        own._front = [
+            *(own._tensor(front.nodes), own._words(front.cuts)),
+            *(own._reals(front.loads), own._tensor(front.guide)),
         ]
+        return own
+
+    def on_stream(self, stream: int) -> Walker:
+        """Return a walker with the same start nodes and independent draws."""
+        own = copy(self)
+        own.spec = self.spec.on_stream(stream)
+        return own
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
-        """Yield walkers for at most ``size`` start nodes at a time, which share the tables."""
+        """Yield walkers for at most ``size`` start nodes at a time; one without any if there are none."""
         ids = self.spec.ids
-        for begin in range(0, ids.size, size):
+        for begin in range(0, max(1, ids.size), size):
             part = slice(begin, min(begin + size, ids.size))
-            block = copy(self)
-            block._start_from(self.spec.at(ids[part]))
-            yield part, block
+            yield part, self.at(ids[part])
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.tensor(np.ascontiguousarray(array), device=self.device)
@@ -84,15 +98,18 @@ class Walker:
 
     def draw_lengths(self) -> Tensor:
         """Return the number of steps of every walk, (walkers,)."""
-        from walkernel.torch._triton_walks import draw_lengths
+        from walkernel.engines._triton_walks import draw_lengths
 
         spec = self.spec
         lengths = torch.empty(self.n_walkers, dtype=torch.int32, device=self.device)
-        draw_lengths[self._grid](
-            self._starts, lengths, self._key, *self._law, self._packed, self._ends, self.n_walkers,
-            spec.n_walks, spec.law.thresholds.size, spec.stream, SHARED=spec.sampler.coupling.length,
-            FRONT=spec.sampler.head > 0, BLOCK=BLOCK,
-        )  # fmt: skip
+        if not self.n_walkers:
+            return lengths
+        with launching_on(self.device):
+            draw_lengths[self._grid](
+                self._starts, lengths, self._key, *self._law, self._packed, self._ends, self.n_walkers,
+                spec.n_walks, spec.law.thresholds.size, spec.stream, SHARED=spec.sampler.coupling.length,
+                FRONT=spec.sampler.head > 0, BLOCK=BLOCK,
+            )  # fmt: skip
         return lengths
 
     def walk(
@@ -108,20 +125,23 @@ class Walker:
         own: Tensor | None = None,
     ) -> None:
         """Walk in one of the modes of the kernel."""
-        from walkernel.torch._triton_walks import walk
+        from walkernel.engines._triton_walks import walk
 
         spec, table, nothing = self.spec, self.spec.table, factors
         n_columns = 1 if matrix is None else matrix.shape[1]
         outputs = [nothing if tensor is None else tensor for tensor in (nodes, loads, matrix, own)]
-        walk[self._grid](
-            self._starts, lengths, nothing if places is None else places, self._key, self._packed,
-            self._indices, self._alias, *self._floats, factors, self._ends, *self._front, *outputs,
-            self.n_walkers, spec.n_walks, spec.stream, n_columns, MODE=mode,
-            FIRST=spec.sampler.coupling.first, LATER=spec.sampler.coupling.later, HEAD=spec.sampler.head,
-            ALIAS=table.alias.size > 0, EDGE=table.edge.size > 0, INNER=table.inner.size > 0,
-            PLAIN=table.is_plain, LAST_BY_DEGREE=table.last_by_degree,
-            COLUMNS=1 << (n_columns - 1).bit_length(), BLOCK=BLOCK,
-        )  # fmt: skip
+        if not self.n_walkers:
+            return
+        with launching_on(self.device):
+            walk[self._grid](
+                self._starts, lengths, nothing if places is None else places, self._key, self._packed,
+                self._indices, self._alias, *self._floats, factors, self._ends, *self._front, *outputs,
+                self.n_walkers, spec.n_walks, spec.stream, n_columns, MODE=mode,
+                FIRST=spec.sampler.coupling.first, LATER=spec.sampler.coupling.later, HEAD=spec.sampler.head,
+                ALIAS=table.alias.size > 0, EDGE=table.edge.size > 0, INNER=table.inner.size > 0,
+                PLAIN=table.is_plain, LAST_BY_DEGREE=table.last_by_degree,
+                COLUMNS=1 << (n_columns - 1).bit_length(), BLOCK=BLOCK,
+            )  # fmt: skip
 
     @property
     def _grid(self) -> tuple[int]:
@@ -136,23 +156,35 @@ class Walker:
             factors[used:] = 0
         return self._reals(factors)
 
-    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
+    def count_steps(self) -> int:
+        """Return the number of steps of all walks."""
+        from walkernel.engines._triton_walks import STEPS
+
+        lengths = self.draw_lengths()
+        if not self.spec.table.is_plain:
+            ends = torch.empty(self.n_walkers, dtype=torch.int64, device=self.device)
+            self.walk(STEPS.value, lengths, self.factors(), nodes=ends)
+        return int(lengths.sum())
+
+    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor, *, with_heads: bool = True) -> None:
         """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
-        from walkernel.torch._triton_walks import GATHER
+        from walkernel.engines._triton_walks import GATHER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if self.head.nodes.size:
+        if with_heads and self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
-    def scatter(self, f: NDArray[np.float64], own: Tensor, matrix: Tensor) -> None:
+    def scatter(
+        self, f: NDArray[np.float64], own: Tensor, matrix: Tensor, *, with_heads: bool = True
+    ) -> None:
         """Add Φ_fᵀ V to a matrix with a row for each node, without forming Φ."""
-        from walkernel.torch._triton_walks import SCATTER
+        from walkernel.engines._triton_walks import SCATTER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if self.head.nodes.size:
+        if with_heads and self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 
@@ -163,14 +195,19 @@ class Walker:
         values = head.loads * f[head.lengths]
         return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
 
-    def record(self) -> DeviceWalks:
-        """Sample the walks and record all deposits."""
-        from walkernel.torch._triton_walks import RECORD
+    def head_features(self, f: NDArray[np.float64]) -> Tensor:
+        """Return the features of exact heads alone, as a CSR tensor."""
+        rows, columns, values = self.head_entries(f)
+        return coalesce(rows, columns, values, (self.spec.ids.size, self.spec.graph.n_nodes))
+
+    def deposits(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Sample the walks and return all deposits: indptr, nodes, lengths and loads."""
+        from walkernel.engines._triton_walks import RECORD
 
         lengths = self.draw_lengths()
         reserved = lengths.long() + 1
         places = torch.cumsum(reserved, 0) - reserved
-        total = int(places[-1] + reserved[-1])
+        total = int(reserved.sum())
         nodes = torch.empty(total, dtype=self._indices.dtype, device=self.device)
         loads = torch.empty(total, dtype=self.dtype, device=self.device)
         self.walk(RECORD.value, lengths, self.factors(), places=places, nodes=nodes, loads=loads)
@@ -179,15 +216,17 @@ class Walker:
             made = hops <= torch.repeat_interleave(lengths, reserved)
             nodes, loads, hops = nodes[made], loads[made], hops[made]
         hops = torch.where(hops > 0, hops + self.spec.sampler.head, 0).int()
-        counts = (lengths.long() + 1).reshape(self.spec.ids.size, -1).sum(1)
-        indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
-        record = {"indptr": indptr, "nodes": nodes, "lengths": hops, "loads": loads}
-        return DeviceWalks(**self.spec.arguments(), **record, head=self.head.copy())
+        counts = (lengths.long() + 1).reshape(self.spec.ids.size, self.spec.n_walks).sum(1)
+        return torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0)), nodes, hops, loads
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class DeviceWalks(WalkSpec):
-    """Sampled walks on a device: what ``walkernel.torch.sample_walks`` returns.
+def launching_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a device the one that Triton launches kernels on."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+class DeviceRecord(Record):
+    """Deposits on a device.
 
     Attributes
     ----------
@@ -196,102 +235,127 @@ class DeviceWalks(WalkSpec):
     nodes, lengths, loads : Tensor, (deposits,)
         Node, length and load of each deposit; length 0 begins a walk.
     head : Head
-        The deposits of an exact head, in the memory of the CPU.
+        The deposits of exact heads, in the memory of the CPU.
     """
 
-    indptr: Tensor
-    nodes: Tensor
-    lengths: Tensor
-    loads: Tensor
-    head: Head
+    def __init__(self, engine: CUDA, walker: Walker) -> None:
+        self.engine, self.n_walks, self.n_nodes = engine, walker.spec.n_walks, walker.spec.graph.n_nodes
+        self.indptr, self.nodes, self.lengths, self.loads = walker.deposits()
+        self.head = walker.head.copy()
 
-    def __repr__(self) -> str:
-        return (
-            f"DeviceWalks({self.ids.size} nodes x {self.n_walks} walks, {self.nodes.numel()} deposits, "
-            f"{self.sampler}, seed={self.seed}, stream={self.stream}, {self.nodes.device})"
-        )
+    @property
+    def n_steps(self) -> int:
+        """Number of steps walked, and of edges that exact heads followed."""
+        return self.n_walked + int(self.head.edges.sum())
 
-    def to_walks(self) -> Walks:
-        """Return them as walks of the core, in the memory of the CPU."""
+    @property
+    def n_walked(self) -> int:
+        """Number of steps walked."""
+        return int(self.nodes.numel()) - (self.indptr.numel() - 1) * self.n_walks
+
+    @cached_property
+    def longest(self) -> int:
+        """Length of the longest walk, a head included."""
+        return int(self.lengths.max()) if self.lengths.numel() else 0
+
+    @property
+    def deposits(self) -> Deposits:
+        """The deposits in the memory of this process, loads in double precision."""
         tensors = (self.indptr, self.nodes, self.lengths, self.loads.double())
-        deposits = Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head])
-        return Walks(**self.arguments(), deposits=deposits)
+        return Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head])
 
-    @door
-    def features(self, kernel_or_f: KernelOrF) -> Tensor:
-        """Return the sparse features Φ_f as a CSR tensor, (start nodes, nodes), nodes in ascending order."""
-        f = modulation_values(self, kernel_or_f, self.longest + 1)
-        weights = torch.tensor(f / self.n_walks, dtype=self.loads.dtype, device=self.loads.device)
+    def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
+        """Return the features of all start nodes, or of some, for f / n_walks."""
+        from walkernel.engines._device_features import DeviceFeatures
+
+        with self.engine.in_use():
+            found = self.features(f)
+            return DeviceFeatures(found if rows is None else take(found, rows), self.engine)
+
+    def sample_again(self, spec: WalkSpec, progress: Callable[[int, int], object] | None) -> DeviceRecord:
+        """Sample other walks on this device."""
+        return self.engine.record(spec, progress)
+
+    def without_heads(self) -> DeviceRecord:
+        """Return the deposits of the walks alone."""
+        own = copy(self)
+        own.head = no_heads(self.indptr.numel() - 1, self.head.nodes.dtype)
+        return own
+
+    def in_groups(self, size: int) -> DeviceRecord:
+        """Return rows for groups of so many walks; the last one of a start node may have fewer."""
+        own, n = copy(self), self.indptr.numel() - 1
+        opens = torch.nonzero(self.lengths == 0)[:, 0].reshape(n, self.n_walks)[:, ::size]
+        own.indptr = torch.cat([opens.reshape(-1), self.indptr[-1:]])
+        own.head, own.n_walks = self.head.repeated(opens.shape[1]), size
+        return own
+
+    def features(self, f: NDArray[np.float64]) -> Tensor:
+        """Return the features for f / n_walks as a CSR tensor, nodes in ascending order and no zeros."""
+        weights = torch.tensor(f, dtype=self.loads.dtype, device=self.loads.device)
         indptr, nodes, values = self.indptr, self.nodes, self.loads * weights[self.lengths.long()]
+        shape = (indptr.numel() - 1, self.n_nodes)
         if self.head.nodes.size:
-            indptr, nodes, values = self._with_heads(nodes, values, weights)
-        shape = (self.ids.size, self.graph.n_nodes)
+            indptr, nodes, values = self._with_heads(nodes, values, f)
+        if not bool(torch.isfinite(values).all()):
+            remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized' or float64."
+            rule = f"small enough for loads times f to be numbers of {self.engine.dtype}"
+            refuse("features", "f", rule, Described("overflow"), remedy)
         if values.dtype == torch.float32 and nodes.dtype == torch.int32 and values.is_cuda:
-            return _coalesce_by_row(indptr, nodes, values, shape)
-        return _coalesce(indptr, nodes, values, shape)
+            return without_zeros(coalesce_by_row(indptr, nodes, values, shape))
+        return without_zeros(coalesce(rows_of(indptr), nodes, values, shape))
 
-    def _with_heads(self, nodes: Tensor, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _with_heads(
+        self, nodes: Tensor, values: Tensor, f: NDArray[np.float64]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the deposits of walks followed by those of the heads, row by row."""
-        options = {"device": values.device}
+        options: dict[str, Any] = {"device": values.device}
         starts = torch.tensor(self.head.indptr, **options)
-        lengths = torch.tensor(self.head.lengths, **options).long()
-        loads = torch.tensor(self.head.loads, dtype=values.dtype, **options)
-        head = loads * weights[lengths] * self.n_walks
-        row = torch.cat([_rows(self.indptr), _rows(starts)])
+        loads = self.head.loads * f[self.head.lengths] * self.n_walks
+        row = torch.cat([rows_of(self.indptr), rows_of(starts)])
         order = torch.argsort(row, stable=True)
         nodes = torch.cat([nodes, torch.tensor(self.head.nodes, **options).to(nodes.dtype)])[order]
-        return self.indptr + starts, nodes, torch.cat([values, head])[order]
+        values = torch.cat([values, torch.tensor(loads, dtype=values.dtype, **options)])[order]
+        return self.indptr + starts, nodes, values
 
 
-def _rows(indptr: Tensor) -> Tensor:
-    """Return the row of each entry."""
-    counts = indptr.diff()
-    return torch.repeat_interleave(torch.arange(counts.numel(), device=indptr.device), counts)
+def sample_record(engine: CUDA, spec: WalkSpec) -> DeviceRecord:
+    """Sample walks and keep their deposits on a device."""
+    return DeviceRecord(engine, walker_of(engine, spec).at(spec.ids))
 
 
-def _coalesce(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def walker_of(engine: CUDA, spec: WalkSpec) -> Walker:
+    """Return a walker, without start nodes as yet, on the device of an engine."""
+    return Walker(spec, torch.device(str(engine.device)), getattr(torch, engine.dtype))
+
+
+def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Sum the deposits of a row at the same node, by sorting all deposits."""
-    key, order = torch.sort(_rows(indptr) * shape[1] + nodes)
+    key, order = torch.sort(rows * shape[1] + nodes)
     distinct, place = torch.unique_consecutive(key, return_inverse=True)
     data = torch.zeros(distinct.numel(), dtype=values.dtype, device=values.device)
     data.index_add_(0, place, values[order])
     counts = torch.bincount(distinct // shape[1], minlength=shape[0])
-    return _csr(torch.cumsum(counts, 0), distinct % shape[1], data, shape)
+    return csr_of_counts(counts, distinct % shape[1], data, shape)
 
 
-def _coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Sum the deposits of a row at the same node; one Triton program sorts each row."""
-    from walkernel.torch._triton_walks import sort_rows
+    from walkernel.engines._triton_walks import sort_rows
 
     counts = indptr.diff()
-    if int(counts.max()) > SORT_SIZES[-1]:
-        return _coalesce(indptr, nodes, values, shape)
+    if not nodes.numel() or int(counts.max()) > SORT_SIZES[-1]:
+        return coalesce(rows_of(indptr), nodes, values, shape)
     by_node, totals = torch.empty_like(nodes), torch.empty_like(values)
     least = 0
     for room in SORT_SIZES:
         rows = torch.nonzero((counts > least) & (counts <= room))[:, 0]
         if rows.numel():
-            sort_rows[(rows.numel(),)](rows, indptr, nodes, values, by_node, totals, ROOM=room)
+            with launching_on(nodes.device):
+                sort_rows[(rows.numel(),)](rows, indptr, nodes, values, by_node, totals, ROOM=room)
         least = room
     is_last = torch.ones(nodes.numel(), dtype=torch.bool, device=nodes.device)
     torch.ne(by_node[1:], by_node[:-1], out=is_last[:-1])
-    is_last[indptr[1:] - 1] = True
-    ends = torch.cumsum(is_last, 0)[indptr[1:] - 1]
-    return _csr(ends, by_node[is_last], totals[is_last], shape)
-
-
-def _csr(ends: Tensor, columns: Tensor, data: Tensor, shape: tuple[int, int]) -> Tensor:
-    indptr = torch.nn.functional.pad(ends, (1, 0))
-    return csr_tensor(indptr.to(columns.dtype), columns, data, shape)
-
-
-def check_device(owner: str, device: torch.device | str) -> torch.device:
-    """Return a device that the kernels run on."""
-    found = torch.device(device)
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if found.type == "cuda" and not torch.cuda.is_available():
-        refuse(owner, "device", "an available device", Described(f"{found}, but no CUDA device was found"))
-    if found.type != "cuda" and not interpreted:
-        remedy = "Use walkernel.sample_walks on the CPU."
-        refuse(owner, "device", "a CUDA device", Described(str(found)), remedy)
-    return found
+    is_last[indptr[1:][counts > 0] - 1] = True
+    ends = torch.nn.functional.pad(torch.cumsum(is_last, 0), (1, 0))[indptr]
+    return csr_of_counts(ends.diff(), by_node[is_last], totals[is_last], shape)

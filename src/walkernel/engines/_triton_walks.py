@@ -9,6 +9,9 @@ What becomes of a deposit is decided when a kernel is compiled: it is written do
 row of a matrix and added up (GATHER: Φ U), added to the row of its node (SCATTER: Φᵀ V), or nothing (STEPS).
 """
 
+# mypy: ignore-errors
+# Triton compiles these functions, and knows no annotations but its own.
+
 from __future__ import annotations
 
 import triton

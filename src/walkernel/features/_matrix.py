@@ -59,6 +59,8 @@ class FeatureMatrix(ABC):
     nbytes: int
     norms: Dense = NO_NORMS
     n_steps: int = 0
+    takes_tensors = False
+    """Whether products with tensors are made where the features are."""
 
     @abstractmethod
     def multiply(self, X: Dense) -> Dense:

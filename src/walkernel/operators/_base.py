@@ -100,9 +100,15 @@ class KernelOperator(LinearOperator):
         return self._transpose()._matvec(v)
 
     def __matmul__(self, other: Any) -> Any:
-        """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers."""
+        """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers.
+
+        The product with a tensor of PyTorch is a tensor of its dtype (float64 for integers) on its device;
+        where the features are on a device, it is made there.
+        """
         if isinstance(other, LinearOperator):
             return super().__matmul__(other)
+        if _is_tensor(other):
+            return self._times_tensor(other)
         try:
             array = np.asarray(other)
         except ValueError:
@@ -121,19 +127,39 @@ class KernelOperator(LinearOperator):
         values = array.astype(np.float64, copy=False)
         return self._matvec(values) if values.ndim == 1 else self._matmat(values)
 
+    def _times_tensor(self, other: Any) -> Any:
+        """Return K @ v as a tensor for a tensor."""
+        owner, what = "KernelOperator @", "the right-hand side"
+        if other.is_complex() or str(other.layout) != "torch.strided" or other.ndim not in (1, 2):
+            got = Described(f"a tensor of shape {tuple(other.shape)}, {other.dtype} and {other.layout}")
+            refuse(owner, what, "a real vector or matrix", got, error=TypeError)
+        if other.shape[0] != self.shape[1]:
+            rule = f"of length {self.shape[1]}, one value for each node"
+            refuse(owner, what, rule, Described(f"shape {tuple(other.shape)}"))
+        if other.requires_grad:
+            remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
+            refuse(owner, what, "a tensor without gradients", Described("one that requires them"), remedy)
+        V = other if other.is_floating_point() else other.double()
+        columns = V[:, None] if V.ndim == 1 else V
+        return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(other.shape)
+
+    def _tensor_matmat(self, V: Any) -> Any:
+        """Return K V for a tensor, on any device and of any dtype."""
+        return V.new_tensor(self._matmat(V.double().cpu().numpy()))
+
     def __rmatmul__(self, other: Any) -> Any:
         """Return v @ K for a vector (n,) or a matrix (c, n) of real numbers."""
         if isinstance(other, LinearOperator):
             return super().__rmatmul__(other)
-        array = np.asarray(other)
+        array = other if _is_tensor(other) else np.asarray(other)
         if array.ndim not in (1, 2) or array.shape[-1] != self.shape[0]:
             refuse(
                 "@ KernelOperator",
                 "the left-hand side",
                 f"of length {self.shape[0]}, one value for each node",
-                Described(f"shape {array.shape}"),
+                Described(f"shape {tuple(array.shape)}"),
             )
-        return (self._transpose() @ array.T).T
+        return self._transpose() @ array if array.ndim == 1 else (self._transpose() @ array.T).T
 
     @door
     def dot(self, x: Any) -> Any:
@@ -232,6 +258,7 @@ class KernelOperator(LinearOperator):
         >>> bool((abs(value - exact) < 4 * stderr + 1e-9).all())
         True
         """
+        v = v.detach().cpu().numpy() if _is_tensor(v) else v  # type: ignore[union-attr]
         values = self @ v
         columns, units = normalize_columns(np.asarray(v, dtype=np.float64).reshape(self.shape[1], -1))
         errors, n_groups = self._product_errors(columns)
@@ -404,6 +431,11 @@ class KernelOperator(LinearOperator):
         if positions.ndim > 1:
             refuse(owner, "nodes", "a flat list of nodes", positions)
         return positions
+
+
+def _is_tensor(value: object) -> bool:
+    """Tell whether something is a tensor of PyTorch, without importing that."""
+    return any((kind.__module__, kind.__name__) == ("torch", "Tensor") for kind in type(value).__mro__)
 
 
 def entries_by_rows(

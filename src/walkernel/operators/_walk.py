@@ -96,6 +96,14 @@ class FeatureOperator(KernelOperator):
         product = self.left.multiply(self.right.multiply_transposed(V))
         return product if self.correction is None else product + self.correction[:, None] * V
 
+    def _tensor_matmat(self, V: Any) -> Any:
+        if not (self.left.takes_tensors and self.right.takes_tensors):
+            return super()._tensor_matmat(V)
+        product: Any = self.left.multiply(self.right.multiply_transposed(V))
+        if self.correction is None:
+            return product
+        return product + product.new_tensor(self.correction)[:, None] * V.to(product.device, product.dtype)
+
     def _transpose(self) -> FeatureOperator:
         if self.left is self.right:
             return self

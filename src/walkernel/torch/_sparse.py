@@ -9,7 +9,6 @@ sparsity structure is fixed and stored with its transpose, and each derivative i
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from walkernel.engines._tensors import csr_tensor
 from walkernel.torch._sparse_loops import add_products, sum_products
 
 MAX_GATHERED_ENTRIES = 2**25
@@ -129,26 +129,6 @@ class Structure:
 
 def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
     return torch.as_tensor(array, dtype=torch.int32 if small else torch.int64, device=device)
-
-
-def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return a CSR tensor, without checks."""
-    return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
-
-
-def _silence_csr_warnings() -> None:
-    """Trigger the warnings that PyTorch gives once per process about CSR tensors, and suppress them.
-
-    Changing the filters around each product instead would make other warnings appear repeatedly.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Sparse invariant checks", category=UserWarning)
-        none = torch.zeros(0, dtype=torch.int64, device="cpu")
-        csr_tensor(torch.zeros(2, dtype=torch.int64, device="cpu"), none, none.double(), (1, 1))
-
-
-_silence_csr_warnings()
 
 
 class _Product(torch.autograd.Function):

@@ -1,0 +1,312 @@
+"""Features on a device: kept as CSR tensors, or walked again in each product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from walkernel.engines._base import FeatureJob, Progress
+from walkernel.engines._device_walks import DeviceRecord, Walker, walker_of
+from walkernel.engines._tensors import (
+    bytes_of,
+    from_scipy,
+    squared_norms,
+    stack,
+    take,
+    to_scipy,
+    transpose,
+    without_zeros,
+)
+from walkernel.features import (
+    NO_NORMS,
+    BlockedFeatures,
+    Dense,
+    FeatureMatrix,
+    HostFeatures,
+    block_edges,
+    keep_reached,
+)
+
+if TYPE_CHECKING:
+    from walkernel.engines._cuda import CUDA
+
+COLUMNS_AT_ONCE = 64
+"""Columns that walks which are not kept are multiplied with at a time."""
+ROWS_ON_HOST = 2**16
+"""Rows of walks which are not kept that are brought to the CPU at a time."""
+
+
+def as_tensor(engine: CUDA, X: Any) -> Tensor:
+    """Return an array or a tensor on the device of an engine, in its precision."""
+    options: dict[str, Any] = {"dtype": getattr(torch, engine.dtype), "device": str(engine.device)}
+    if isinstance(X, Tensor):
+        return X.to(**options).contiguous()
+    return torch.tensor(np.ascontiguousarray(X), **options)
+
+
+def as_given(X: Any, result: Tensor) -> Any:
+    """Return a result as the factor was given: an array for an array."""
+    return result if isinstance(X, Tensor) else result.double().cpu().numpy()
+
+
+class DeviceFeatures(FeatureMatrix):
+    """Features as a CSR tensor on a device.
+
+    Products with arrays are arrays of float64, those with tensors are tensors on the device.
+
+    Parameters
+    ----------
+    matrix : Tensor
+        The features.
+    engine : CUDA
+        Where they are.
+    norms, n_steps
+        As in ``FeatureMatrix``.
+    """
+
+    takes_tensors = True
+    """Whether products with tensors are made where the features are."""
+
+    def __init__(self, matrix: Tensor, engine: CUDA, norms: Dense = NO_NORMS, n_steps: int = 0) -> None:
+        self.matrix, self.engine, self.norms, self.n_steps = matrix, engine, norms, n_steps
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        self.nnz, self.nbytes = int(matrix.values().numel()), bytes_of(matrix)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_transposed", "_on_host")}
+
+    @cached_property
+    def _transposed(self) -> Tensor:
+        return transpose(self.matrix)
+
+    @cached_property
+    def _on_host(self) -> HostFeatures:
+        return HostFeatures(self.to_scipy(), n_threads=None)
+
+    def multiply(self, X: Any) -> Any:
+        """Return Φ X."""
+        with self.engine.in_use():
+            return as_given(X, _product(self.matrix, as_tensor(self.engine, X)))
+
+    def multiply_transposed(self, V: Any) -> Any:
+        """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
+        with self.engine.in_use():
+            return as_given(V, _product(self._transposed, as_tensor(self.engine, V)))
+
+    _multiply_transposed = multiply_transposed
+
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order."""
+        with self.engine.in_use():
+            return to_scipy(take(self.matrix, positions))
+
+    def row_products(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return R Φᵀ for some rows R, (k, n), by SciPy; a copy of Φᵀ is kept once it was needed."""
+        return self._on_host.row_products(rows)
+
+    def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
+        """Return what a function makes of the rows, as SciPy has them, and of some arrays."""
+        return self._on_host.map_rows(function, *arrays)
+
+    def compact(self, *others: FeatureMatrix) -> tuple[NDArray[np.int64] | None, list[FeatureMatrix]]:
+        """Return the nodes that some row reaches, and features with columns for these; no cost in N."""
+        reached, kept = keep_reached(self.to_scipy(), *(other.to_scipy() for other in others))
+        found: list[FeatureMatrix] = []
+        for own, matrix in zip((self, *others), kept, strict=True):
+            about = own.norms, own.n_steps
+            if isinstance(own, DeviceFeatures):
+                found.append(
+                    DeviceFeatures(from_scipy(matrix, own.engine.device, own.dtype), own.engine, *about)
+                )
+            else:
+                found.append(HostFeatures(matrix, *about))
+        return reached, found
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the entries are rounded to."""
+        return self.matrix.values().dtype
+
+    def to_scipy(self) -> scipy.sparse.csr_array:
+        """Return all rows in the memory of this process."""
+        return to_scipy(self.matrix)
+
+    @property
+    def native(self) -> Tensor:
+        """The CSR tensor."""
+        return self.matrix
+
+
+def _product(matrix: Tensor, X: Tensor) -> Tensor:
+    """Return a CSR tensor times a matrix, also of no columns."""
+    return matrix @ X if X.numel() and matrix.shape[0] else X.new_zeros(matrix.shape[0], X.shape[1])
+
+
+class WalkedFeatures(BlockedFeatures):
+    """Features that are not kept: products sample the walks again, some start nodes at a time.
+
+    ``nnz`` is the number of deposits, since these are what a product adds up.
+
+    Parameters
+    ----------
+    engine : CUDA
+        Where walks are sampled.
+    walker : Walker
+        The walks.
+    f : ndarray
+        The modulation function.
+    with_heads : bool
+        Whether exact heads belong to the features.
+    norms, n_steps, n_deposits
+        What the walks have left behind when they were sampled first.
+    """
+
+    nbytes = 0
+    takes_tensors = True
+
+    def __init__(
+        self,
+        engine: CUDA,
+        walker: Walker,
+        f: NDArray[np.float64],
+        with_heads: bool,
+        norms: Dense,
+        n_steps: int,
+        n_deposits: int,
+    ) -> None:
+        self.engine, self.f, self.with_heads = engine, f, with_heads
+        self.norms, self.n_steps, self.nnz = norms, n_steps, n_deposits
+        self._walker, ids = walker, walker.spec.ids
+        self._size = int(engine.block_size or ids.size)
+        self.shape = (ids.size, walker.spec.graph.n_nodes)
+        self.edges = block_edges(ids.size, min(self._size, ROWS_ON_HOST))
+
+    def multiply(self, X: Any) -> Any:
+        """Return Φ X."""
+
+        def add(columns: Tensor, result: Tensor) -> None:
+            for part, walker in self._walker.blocks(self._size):
+                walker.gather(self.f, columns, result[part], with_heads=self.with_heads)
+
+        return self._some_columns_at_a_time(add, X, self.shape[0])
+
+    def multiply_transposed(self, V: Any) -> Any:
+        """Return Φᵀ V."""
+
+        def add(columns: Tensor, result: Tensor) -> None:
+            for part, walker in self._walker.blocks(self._size):
+                walker.scatter(self.f, columns[part], result, with_heads=self.with_heads)
+
+        return self._some_columns_at_a_time(add, V, self.shape[1])
+
+    _multiply_transposed = multiply_transposed
+
+    def _some_columns_at_a_time(self, add: Callable[[Tensor, Tensor], None], X: Any, n_rows: int) -> Any:
+        """Return a product whose columns are made by a function that adds them to zeros."""
+        with self.engine.in_use():
+            given = as_tensor(self.engine, X)
+            result = given.new_zeros(n_rows, given.shape[1])
+            for first in range(0, given.shape[1], COLUMNS_AT_ONCE):
+                part = slice(first, first + COLUMNS_AT_ONCE)
+                if given.shape[1] <= COLUMNS_AT_ONCE:
+                    add(given, result)
+                else:
+                    own = given.new_zeros(n_rows, given[:, part].shape[1])
+                    add(given[:, part].contiguous(), own)
+                    result[:, part] = own
+            return as_given(X, result)
+
+    def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return some rows, in order: only they are walked from."""
+        parts = np.split(positions, np.arange(self._size, positions.size, self._size))
+        with self.engine.in_use():
+            found = [self._sample(self._walker.spec.ids[part]) for part in parts]
+            return scipy.sparse.vstack([to_scipy(matrix) for matrix in found], format="csr")
+
+    def _dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
+        return FeatureMatrix._dots(self, other, rows, columns)
+
+    def _block(self, number: int) -> scipy.sparse.csr_array:
+        return self.rows(np.arange(*self.edges[number : number + 2]))
+
+    def _sample(self, ids: NDArray[np.int64]) -> Tensor:
+        """Return the features of some start nodes as a CSR tensor."""
+        record = DeviceRecord(self.engine, self._walker.at(ids))
+        own = record if self.with_heads else record.without_heads()
+        return own.features(self.f / record.n_walks)
+
+    @property
+    def native(self) -> Tensor:
+        """All features as a CSR tensor."""
+        ids = self._walker.spec.ids
+        with self.engine.in_use():
+            return stack([self._sample(ids[i : i + self._size]) for i in range(0, ids.size, self._size)])
+
+
+class _Block(NamedTuple):
+    """What the walks of some start nodes have left behind, as far as a job wants it."""
+
+    features: Tensor | None  # none if they are not kept
+    norms: Dense
+    n_steps: int
+    n_deposits: int
+
+
+def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) -> list[FeatureMatrix]:
+    """Return the features of a job, which are sampled some start nodes at a time."""
+    walker = walker_of(engine, job.spec)
+    n, keep = job.spec.ids.size, engine.keep_features or job.n_groups > 1
+    walked: list[list[_Block]] = [[] for _ in job.streams]
+    heads: list[Tensor] = []
+    for part, block in walker.blocks(int(engine.block_size or max(1, n))):
+        for number, stream in enumerate(job.streams):
+            walked[number].append(_sample_block(engine, block.on_stream(stream), job, keep, number == 0))
+        if job.separate_heads:
+            heads.append(without_zeros(block.head_features(job.f)))
+        if progress is not None and n:
+            progress(part.stop, n)
+    found: list[FeatureMatrix] = []
+    for stream, blocks in zip(job.streams, walked, strict=True):
+        norms, n_steps = np.concatenate([block.norms for block in blocks]), sum(b.n_steps for b in blocks)
+        kept = [block.features for block in blocks if block.features is not None]
+        if keep:
+            found.append(DeviceFeatures(stack(kept), engine, norms, n_steps))
+        else:
+            about = norms, n_steps, sum(block.n_deposits for block in blocks)
+            own = walker.on_stream(stream)
+            found.append(WalkedFeatures(engine, own, job.f, not job.separate_heads, *about))
+    return [*found, DeviceFeatures(stack(heads), engine)] if job.separate_heads else found
+
+
+def _sample_block(engine: CUDA, walker: Walker, job: FeatureJob, keep: bool, is_first: bool) -> _Block:
+    """Return the features of a block if they are kept, their norms, and the steps of the walks."""
+    spec, norms, features = walker.spec, NO_NORMS, None
+    edges = int(walker.head.edges.sum()) if is_first else 0  # those of heads are the same for all streams
+    if not (keep or job.with_norms):
+        n_steps = walker.count_steps()
+    else:
+        record = DeviceRecord(engine, walker)
+        n_steps = record.n_walked
+        if job.with_norms:
+            norms = _norms(record.without_heads(), job.f / spec.n_walks, spec.sampler.coupling.group)
+        if keep:
+            own = record.without_heads() if job.separate_heads else record
+            own = own.in_groups(spec.n_walks // job.n_groups) if job.n_groups > 1 else own
+            features = own.features(job.f / own.n_walks)
+    n_deposits = n_steps + spec.ids.size * spec.n_walks
+    n_deposits += 0 if job.separate_heads else int(walker.head.nodes.size)
+    return _Block(features, norms, n_steps + edges, n_deposits)
+
+
+def _norms(record: DeviceRecord, f: NDArray[np.float64], group: int) -> Dense:
+    """Return for each row ‖·‖² of its groups of walks, added up, and of all its walks, (n, 2)."""
+    n = record.indptr.numel() - 1
+    of_groups = squared_norms(record.in_groups(group).features(f)).reshape(n, -1).sum(1)
+    return torch.stack([of_groups, squared_norms(record.features(f))], dim=1).cpu().numpy()

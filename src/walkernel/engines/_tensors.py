@@ -1,0 +1,114 @@
+"""Sparse matrices as CSR tensors: their rows, their transposes, and their ways to SciPy and back."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return a CSR tensor, without checks."""
+    return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
+
+
+def _silence_csr_warnings() -> None:
+    """Trigger the warnings that PyTorch gives once per process about CSR tensors, and suppress them.
+
+    Changing the filters around each product instead would make other warnings appear repeatedly.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
+        warnings.filterwarnings("ignore", message="Sparse invariant checks", category=UserWarning)
+        none = torch.zeros(0, dtype=torch.int64, device="cpu")
+        csr_tensor(torch.zeros(2, dtype=torch.int64, device="cpu"), none, none.double(), (1, 1))
+
+
+_silence_csr_warnings()
+
+
+def csr_of_counts(counts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the CSR tensor of rows with so many entries each; indices are 32 bits wide where they fit."""
+    small = max(values.numel(), *size) < 2**31
+    indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+    kind = torch.int32 if small else torch.int64
+    return csr_tensor(indptr.to(kind), columns.to(kind), values, size)
+
+
+def rows_of(indptr: Tensor) -> Tensor:
+    """Return the row of each entry."""
+    counts = indptr.diff()
+    return torch.repeat_interleave(torch.arange(counts.numel(), device=indptr.device), counts)
+
+
+def stack(parts: list[Tensor]) -> Tensor:
+    """Return CSR tensors one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = torch.cat([part.crow_indices().diff() for part in parts]).long()
+    columns, values = (torch.cat([*each]) for each in zip(*map(_entries, parts), strict=True))
+    return csr_of_counts(counts, columns, values, (counts.numel(), parts[0].shape[1]))
+
+
+def _entries(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    return matrix.col_indices(), matrix.values()
+
+
+def take(matrix: Tensor, positions: NDArray[np.int64]) -> Tensor:
+    """Return some rows of a CSR tensor, in order."""
+    indptr = matrix.crow_indices().long()
+    rows = torch.tensor(np.ascontiguousarray(positions), device=indptr.device)
+    counts = indptr.diff()[rows]
+    before = torch.cumsum(counts, 0) - counts
+    places = torch.arange(int(counts.sum()), device=indptr.device)
+    places += torch.repeat_interleave(indptr[rows] - before, counts)
+    columns, values = _entries(matrix)
+    return csr_of_counts(counts, columns[places], values[places], (rows.numel(), matrix.shape[1]))
+
+
+def transpose(matrix: Tensor) -> Tensor:
+    """Return the transpose of a CSR tensor as another one."""
+    columns, values = _entries(matrix)
+    order = torch.argsort(columns, stable=True)
+    counts = torch.bincount(columns, minlength=matrix.shape[1])
+    rows = rows_of(matrix.crow_indices())[order]
+    return csr_of_counts(counts, rows, values[order], (matrix.shape[1], matrix.shape[0]))
+
+
+def without_zeros(matrix: Tensor) -> Tensor:
+    """Return a CSR tensor without the entries that are zero."""
+    columns, values = _entries(matrix)
+    kept = values != 0
+    if bool(kept.all()):
+        return matrix
+    counts = torch.bincount(rows_of(matrix.crow_indices())[kept], minlength=matrix.shape[0])
+    return csr_of_counts(counts, columns[kept], values[kept], (matrix.shape[0], matrix.shape[1]))
+
+
+def squared_norms(matrix: Tensor) -> Tensor:
+    """Return ‖·‖² of each row of a CSR tensor in double precision, (rows,)."""
+    result = torch.zeros(matrix.shape[0], dtype=torch.float64, device=matrix.device)
+    return result.index_add_(0, rows_of(matrix.crow_indices()), matrix.values().double().square())
+
+
+def bytes_of(matrix: Tensor) -> int:
+    """Return the memory that a CSR tensor takes."""
+    return sum(t.numel() * t.element_size() for t in (matrix.crow_indices(), *_entries(matrix)))
+
+
+def to_scipy(matrix: Tensor) -> scipy.sparse.csr_array:
+    """Return a CSR tensor as a SciPy array of float64."""
+    columns, values = _entries(matrix)
+    arrays = [tensor.cpu().numpy() for tensor in (values.double(), columns, matrix.crow_indices())]
+    return scipy.sparse.csr_array((arrays[0], *arrays[1:]), shape=tuple(matrix.shape))
+
+
+def from_scipy(matrix: scipy.sparse.csr_array, device: Any, dtype: torch.dtype) -> Tensor:
+    """Return a SciPy array as a CSR tensor."""
+    counts, columns = (torch.tensor(a, device=device) for a in (np.diff(matrix.indptr), matrix.indices))
+    return csr_of_counts(counts, columns, torch.tensor(matrix.data, dtype=dtype, device=device), matrix.shape)

@@ -1,0 +1,193 @@
+"""Kernels whose walks are sampled on a device are those of the CPU, to rounding, in all that they tell."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import graphs
+import walkernel as wk
+from walkernel.engines import CPU, CUDA
+from walkernel.engines._device_features import DeviceFeatures, WalkedFeatures
+
+KERNEL = wk.Diffusion(1.0)
+LAW = (0.9, 0.6, 0.3)
+PLAIN, HEAD = wk.CoupledWalks(LAW), wk.CoupledWalks(LAW, head=2)
+CASES = {
+    "independent": (graphs.weighted, {"ensembles": "independent", "sampler": PLAIN}),
+    "shared": (graphs.weighted, {"ensembles": "shared", "sampler": PLAIN}),
+    "debiased": (graphs.weighted, {"ensembles": "debiased", "sampler": PLAIN}),
+    "debiased, uneven groups": (
+        graphs.weighted,
+        {"ensembles": "debiased", "sampler": wk.CoupledWalks(LAW, group=4), "n_walks": 18},
+    ),
+    "debiased with heads": (graphs.signed, {"ensembles": "debiased", "sampler": HEAD}),
+    "lazy": (graphs.weighted, {"pair": "lazy", "sampler": wk.IndependentWalks(0.3)}),
+    "lazy with heads": (graphs.isolated, {"pair": "lazy", "sampler": HEAD}),
+    "two factors": (graphs.unweighted, {"stitches": 2, "sampler": PLAIN}),
+    "two factors with heads": (graphs.weighted, {"stitches": 2, "sampler": HEAD}),
+    "two shared factors": (graphs.weighted, {"stitches": 2, "ensembles": "shared", "sampler": HEAD}),
+    "directed": (graphs.directed, {"sampler": PLAIN}),
+    "directed with heads": (graphs.directed, {"sampler": HEAD}),
+    "some nodes": (graphs.weighted, {"nodes": [7, 2, 29, 11], "sampler": PLAIN}),
+    "some nodes with heads": (graphs.weighted, {"nodes": [7, 2, 29, 11], "sampler": HEAD}),
+    "budget": (graphs.weighted, {"n_walks": None, "budget": 3000}),
+}
+
+
+def both(case, engine, **changes):
+    """Return an operator of a device and that of the CPU."""
+    make, options = CASES[case]
+    graph, options = make(), {"n_walks": 32, "seed": 5, **options}
+    here = wk.estimate_kernel(graph, KERNEL, **options, **changes, engine=engine)
+    return here, wk.estimate_kernel(graph, KERNEL, **options, engine=CPU())
+
+
+@pytest.mark.parametrize("keep_features", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_operators_are_the_same(case, keep_features, device):
+    block_size = 13 if case == "debiased with heads" else None
+    engine = CUDA(device, "float64", keep_features=keep_features, block_size=block_size)
+    here, there = both(case, engine)
+    V = np.random.default_rng(0).normal(size=(here.shape[0], 3))
+    exact = {"rtol": 0, "atol": 1e-10}
+    np.testing.assert_allclose(here @ V, there @ V, **exact)
+    np.testing.assert_allclose(V[:, 0] @ here, V[:, 0] @ there, **exact)
+    np.testing.assert_allclose(here.rows(here.nodes[:4]), there.rows(there.nodes[:4]), **exact)
+    i, j = here.nodes[[0, 1, 2, 1]], here.nodes[[0, 2, 2, 3]]
+    np.testing.assert_allclose(here.entries(i, j), there.entries(i, j), **exact)
+    assert here.n_steps == there.n_steps
+    assert (here @ V).dtype == np.float64
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "uneven" not in case])
+def test_error_bars_are_the_same(case, device):
+    here, there = both(case, CUDA(device, "float64"))
+    V = np.random.default_rng(0).normal(size=(here.shape[0], 2))
+    i, j = here.nodes[[0, 1, 2, 1]], here.nodes[[0, 2, 2, 3]]
+    close = {"rtol": 1e-6, "atol": 1e-12}
+    np.testing.assert_allclose(here.estimate(i, j).stderr, there.estimate(i, j).stderr, **close)
+    np.testing.assert_allclose(here.estimate_product(V).stderr, there.estimate_product(V).stderr, **close)
+    assert here.explain().error == pytest.approx(there.explain().error, rel=1e-6)
+
+
+def test_error_bars_of_features_that_are_not_kept(device):
+    here, there = both("debiased with heads", CUDA(device, "float64", keep_features=False))
+    V = np.random.default_rng(0).normal(size=(30, 2))
+    np.testing.assert_allclose(here.estimate_product(V).stderr, there.estimate_product(V).stderr, rtol=1e-6)
+    np.testing.assert_allclose(here.estimate([0], [4]).stderr, there.estimate([0], [4]).stderr, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:topk")
+def test_nearest_nodes_are_the_same(device):
+    here, there = both("debiased", CUDA(device, "float64"))
+    one, other = here.topk([3, 8], 4), there.topk([3, 8], 4)
+    np.testing.assert_array_equal(one.nodes, other.nodes)
+    np.testing.assert_allclose(one.values, other.values, atol=1e-12)
+    np.testing.assert_array_equal(here.estimate_topk([3], 2).certified, there.estimate_topk([3], 2).certified)
+
+
+def test_single_precision(device):
+    here, there = both("debiased with heads", CUDA(device))
+    V = np.random.default_rng(0).normal(size=(30, 3))
+    np.testing.assert_allclose(here @ V, there @ V, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(here.diagonal(), there.diagonal(), rtol=1e-5)
+    np.testing.assert_array_equal(here.estimate([0], [4]).stderr, there.estimate([0], [4]).stderr)
+
+
+def test_a_tolerance_is_met(device):
+    K = wk.estimate_kernel(graphs.weighted(), KERNEL, tolerance=0.02, engine=CUDA(device, "float64"))
+    assert K.explain().error <= 0.02
+
+
+def test_the_default_sampler_is_that_of_the_cpu(device):
+    graph, kernel = graphs.weighted(), wk.Diffusion(1.5)
+    K = wk.estimate_kernel(graph, kernel, 64, engine=CUDA(device, "float64", keep_features=False))
+    error = (K @ torch.eye(30, dtype=torch.float64)).numpy() - wk.exact_kernel(graph, kernel)
+    assert np.abs(error).max() < 0.05
+
+
+def test_features_are_kept_or_not(device):
+    kept, _ = both("debiased", CUDA(device))
+    walked, _ = both("debiased", CUDA(device, keep_features=False))
+    assert isinstance(kept.left, DeviceFeatures)
+    assert kept.left.nbytes >= 8 * kept.left.nnz > 0
+    assert isinstance(walked.left, WalkedFeatures)
+    assert walked.left.nbytes == 0
+    assert walked.left.rows(np.empty(0, dtype=np.int64)).shape == (0, 30)
+    assert kept.left.rows(np.empty(0, dtype=np.int64)).shape == (0, 30)
+
+
+@pytest.mark.parametrize("keep_features", [True, False])
+def test_features_in_files(keep_features, device, tmp_path):
+    here, there = both("debiased", CUDA(device, "float64", keep_features=keep_features), directory=tmp_path)
+    np.testing.assert_allclose(here @ np.ones(30), there @ np.ones(30), atol=1e-12)
+
+
+def test_many_columns_at_a_time(device):
+    here, there = both("independent", CUDA(device, "float64", keep_features=False))
+    V = np.random.default_rng(0).normal(size=(30, 70))
+    np.testing.assert_allclose(here @ V, there @ V, atol=1e-12)
+    assert (here @ V[:, :0]).shape == (30, 0)
+    assert (both("independent", CUDA(device))[0] @ V[:, :0]).shape == (30, 0)
+
+
+@pytest.mark.parametrize("where", ["cpu", "kept", "walked"])
+@pytest.mark.parametrize("case", ["debiased", "lazy", "two factors with heads", "directed", "some nodes"])
+def test_tensors_give_tensors(case, where, device):
+    engine = CPU() if where == "cpu" else CUDA(device, "float64", keep_features=where == "kept")
+    K, there = both(case, engine)
+    for dtype in (torch.float64, torch.float32, torch.float16):
+        V = torch.randn(K.shape[0], 2, generator=torch.Generator().manual_seed(0)).to(device, dtype)
+        array, tolerance = V.double().cpu().numpy(), {"rtol": 0, "atol": 100 * torch.finfo(dtype).eps}
+        found = K @ V
+        assert (found.dtype, found.device, found.shape) == (dtype, V.device, V.shape)
+        np.testing.assert_allclose(found.cpu(), there @ array, **tolerance)
+    found = K @ V[:, 0]
+    assert (found.dtype, found.shape) == (dtype, V[:, 0].shape)
+    np.testing.assert_allclose(found.cpu(), there @ array[:, 0], **tolerance)
+    np.testing.assert_allclose((V.T @ K).cpu(), array.T @ there, **tolerance)
+
+
+def test_products_of_tensors_stay_on_the_device(device, monkeypatch):
+    K, _ = both("debiased with heads", CUDA(device, "float64"))
+
+    def fail(V):
+        raise AssertionError("a tensor became an array")
+
+    monkeypatch.setattr(K, "_matmat", fail)
+    assert (K @ torch.ones(30, device=device)).shape == (30,)
+
+
+def test_tensors_of_other_shapes_and_kinds(device):
+    K, there = both("debiased", CUDA(device, "float64"))
+    whole = K @ torch.arange(30)
+    assert whole.dtype == torch.float64
+    np.testing.assert_allclose(whole, there @ np.arange(30), atol=1e-12)
+    with pytest.raises(ValueError, match=r"of length 30, one value for each node, got shape \(29, 2\)"):
+        K @ torch.ones(29, 2)
+    for wrong in (torch.ones(30, 2, 2), torch.ones(30, dtype=torch.complex64), torch.eye(30).to_sparse()):
+        with pytest.raises(TypeError, match="must be a real vector or matrix, got a tensor"):
+            K @ wrong
+    with pytest.raises(ValueError, match=r"without gradients, got one that requires them. Use v.detach"):
+        K @ torch.ones(30, requires_grad=True)
+    with pytest.raises(ValueError, match="of length 30"):
+        torch.ones(2, 29) @ K
+    assert isinstance(K.estimate_product(torch.ones(30)).value, np.ndarray)
+
+
+@pytest.mark.parametrize("keep_features", [True, False])
+def test_operators_are_pickled(keep_features, device):
+    K, _ = both("debiased with heads", CUDA(device, "float64", keep_features=keep_features))
+    expected = K @ np.ones(30)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(K)) @ np.ones(30), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("keep_features", [True, False])
+def test_features_of_either_kind_are_the_same_tensor(keep_features, device):
+    engine = CUDA(device, "float64", keep_features=keep_features, block_size=8)
+    graph = graphs.weighted()
+    found = wk.sample_features(graph, KERNEL, 8, sampler=HEAD, engine=engine)
+    expected = wk.sample_features(graph, KERNEL, 8, sampler=HEAD)
+    np.testing.assert_allclose(found.to_dense().cpu(), expected.toarray(), atol=1e-13)
