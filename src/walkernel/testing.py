@@ -196,9 +196,8 @@ class EngineSuite:
 
 def _dense(array: Any) -> NDArray[Any]:
     """Return features or numbers of any kind as a NumPy array."""
-    for convert in ("to_scipy", "toarray", "to_dense", "cpu"):
-        if hasattr(array, convert):
-            return _dense(getattr(array, convert)())
+    for convert in ("to_scipy", "toarray", "to_dense", "cpu"):  # features, SciPy, tensors
+        array = getattr(array, convert)() if hasattr(array, convert) else array
     return np.asarray(array)
 
 
