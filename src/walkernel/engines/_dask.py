@@ -117,6 +117,11 @@ class Dask(Engine):
         return tasks.results(BLOCKS_PER_WORKER * cluster.n_workers)
 
     @property
+    def cache_key(self) -> tuple[str, str]:
+        """Its connection: what the workers hold for one is gone when it is closed."""
+        return "dask", self.address if isinstance(self.client, str) else self.client.id
+
+    @property
     def local(self) -> CPU:
         """The CPU of this process, which walks from a few nodes sooner than a cluster."""
         return CPU()
