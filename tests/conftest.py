@@ -23,7 +23,7 @@ os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-t
 def few_or_many_walks(request, monkeypatch):
     """Errors of products are made of the features of few walks, and of many by walking again."""
     from walkernel.engines import _cpu
-    from walkernel.operators import _products
+    from walkernel.operators import _product_errors as _products
 
     if request.param == "many walks":
         monkeypatch.setattr(_cpu, "FEW_WALKS", 0)

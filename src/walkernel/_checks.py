@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
@@ -179,18 +178,6 @@ def fits_in_memory(owner: str, shape: tuple[int, ...], remedy: str) -> None:
             f"{owner}: a dense array of shape {shape} would need {size / 2**30:.0f} GiB "
             f"(the limit is {DENSE_LIMIT / 2**30:.0f} GiB). {remedy}"
         )
-
-
-def thread_count(owner: str, n_threads: object) -> int:
-    """Return the number of threads to use: the argument, the environment, or the process's CPUs."""
-    if n_threads is not None:
-        return whole_number(owner, "n_threads", n_threads, minimum=1)
-    variable = os.environ.get("WALKERNEL_NUM_THREADS", "").strip()
-    if variable:
-        if not variable.isdecimal() or int(variable) < 1:
-            refuse("environment", "WALKERNEL_NUM_THREADS", "a whole number of at least 1", variable)
-        return int(variable)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def progress_callback(owner: str, progress: object) -> Callable[[int, int], object] | None:

@@ -20,7 +20,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import walkernel as wk
-from walkernel.engines import _stored as storing
+from walkernel.engines import _stored_features as storing
 
 task, graph, directory = sys.argv[1], wk.load_graph(sys.argv[2]), sys.argv[3]
 report = lambda done, total: print(done, total, flush=True)

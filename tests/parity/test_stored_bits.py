@@ -6,9 +6,10 @@ import pytest
 import graphs
 import walkernel as wk
 from depth import mostly_deep
-from walkernel.engines import _stored as storing
+from walkernel.engines import _stored_features as storing
 from walkernel.features import _matrix as products
-from walkernel.operators import _products, _stitched
+from walkernel.operators import _product_errors as _products
+from walkernel.operators import _stitched
 
 KARATE, NAMED = graphs.karate(), [("node", i) for i in range(30)]
 

@@ -27,7 +27,7 @@ def cut_matrices(draw):
 def test_sums_do_not_depend_on_blocks_and_threads(cut, n_columns, n_threads):
     matrix, edges, kind, leaf, rng = cut
     V = rng.normal(size=(matrix.shape[0], n_columns))
-    with mock.patch.multiple(products, LEAF_ROWS=leaf, SMALL=0):
+    with mock.patch.object(products, "LEAF_ROWS", leaf), mock.patch("walkernel._threads.SMALL", 0):
         whole = multiply_transposed(matrix, V, 1)
         assert np.array_equal(multiply_transposed(matrix, V, n_threads), whole)
         assert np.array_equal(kind(matrix, edges).multiply_transposed(V), whole)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import walkernel as wk
-from walkernel.walks import _update
+from walkernel.walks import _rewalk as _update
 
 LAW = (1.0, 0.7, 0.7, 0.4, 0.2)
 FREE = {"lengths": "independent", "first_step": "independent", "later_steps": "independent"}

@@ -13,7 +13,7 @@ import graphs
 import judges
 import walkernel as wk
 from depth import mostly_deep
-from walkernel.operators import _products
+from walkernel.operators import _product_errors as _products
 
 
 def dangling():

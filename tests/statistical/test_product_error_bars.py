@@ -14,7 +14,8 @@ from scipy.stats import t as student
 import graphs
 import walkernel as wk
 from depth import mostly_deep
-from walkernel.operators import _products, _walk
+from walkernel.operators import _product_errors as _products
+from walkernel.operators import _walk
 
 KERNELS = {
     "diffusion t=1": wk.Diffusion(np.sqrt(2.0)),
@@ -96,7 +97,7 @@ def test_errors_of_one_side_alone_do_not(monkeypatch, ensembles):
 def test_groups_that_are_not_independent_do_not(monkeypatch):
     """Sabotage: single walks as groups where 16 of them are coupled."""
     monkeypatch.setattr(_walk, "enough_groups", lambda *_: 256)
-    monkeypatch.setattr("walkernel.operators._error_bars.count_groups", lambda *_: 256)
+    monkeypatch.setattr("walkernel.operators._entry_errors.count_groups", lambda *_: 256)
     (product, _), (sums, _) = cell(graphs.karate(), "diffusion t=1", "debiased")
     assert not 0.93 < product < 0.97
     assert not 0.93 < sums < 0.97

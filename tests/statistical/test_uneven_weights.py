@@ -5,8 +5,9 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators import _error_bars, _stitched
-from walkernel.operators._error_bars import entry_jackknife
+from walkernel.operators import _entry_errors as _error_bars
+from walkernel.operators import _stitched
+from walkernel.operators._entry_errors import entry_jackknife
 from walkernel.operators._unseen import WalkLaw
 
 KERNEL = wk.Matern(1.5, 2.0)

@@ -8,15 +8,8 @@ import scipy.sparse
 
 import graphs
 import walkernel as wk
-from walkernel.features._variance import (
-    Modulated,
-    adjacency_bound,
-    lack_of_variance,
-    largest_norm,
-    second_moment_radius,
-    spectral_bound,
-    spectral_radius,
-)
+from walkernel.features._convergence import adjacency_bound, spectral_bound, spectral_radius
+from walkernel.features._variance import Modulated, lack_of_variance, largest_norm, second_moment_radius
 from walkernel.features._weights import Lazy, Symmetric
 
 

@@ -11,7 +11,8 @@ import scipy.sparse.csgraph
 import walkernel as wk
 from data_sets import DATA, needs_data
 from walkernel import datasets
-from walkernel.datasets import _random, _sources
+from walkernel.datasets import _random_graphs as _random
+from walkernel.datasets import _sources
 from walkernel.io import read_file
 
 CLASSES = {

@@ -5,7 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators._error_bars import entry_jackknife
+from walkernel.operators._entry_errors import entry_jackknife
 
 PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.5)

@@ -5,7 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel._checks import thread_count
+from walkernel._threads import thread_count
 from walkernel.walks import _sampling, _spec, _state, _weighing, sample_rows
 
 
@@ -178,7 +178,7 @@ def test_records_are_weighed_to_the_same_bits_on_any_number_of_threads(monkeypat
             super().__init__(max_workers)
 
     monkeypatch.setattr(_weighing, "ThreadPoolExecutor", Counting)
-    monkeypatch.setattr(_weighing, "FEW_DEPOSITS", 1)
+    monkeypatch.setattr("walkernel._threads.FEW_DEPOSITS", 1)
     sampler = wk.CoupledWalks([1.0, 0.5, 0.1], head=head)
     for threads in (1, 2, 3, 40):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))

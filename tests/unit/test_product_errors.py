@@ -6,10 +6,10 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.features._weights import Lazy
-from walkernel.operators import _products
-from walkernel.operators._error_bars import Estimate
+from walkernel.operators import _product_errors as _products
+from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._neighbors import belonging
-from walkernel.operators._products import FEW_GROUPS
+from walkernel.operators._product_errors import FEW_GROUPS
 
 pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 KERNEL = wk.Diffusion(1.5)

@@ -79,7 +79,7 @@ class TestLeaves:
 class TestSums:
     @pytest.mark.parametrize("n_threads", [1, 2, 3, 5, 8, 64])
     def test_threads(self, n_threads, monkeypatch):
-        monkeypatch.setattr(products, "SMALL", 0)
+        monkeypatch.setattr("walkernel._threads.SMALL", 0)
         assert np.array_equal(multiply_transposed(MATRIX, V, n_threads), reference())
 
     @pytest.mark.parametrize("kind", [KeptBlocks, LaterBlocks])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oracles import philox as reference
-from walkernel._random import key_words, philox
+from walkernel._philox import key_words, philox
 
 # Known-answer vectors of the Random123 distribution: counter, key, output.
 PUBLISHED = [

@@ -138,7 +138,7 @@ def test_bits_do_not_depend_on_threads(ensembles, monkeypatch):
     results = []
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
-        monkeypatch.setattr("walkernel.features._matrix.SMALL", 1)
+        monkeypatch.setattr("walkernel._threads.SMALL", 1)
         K = stitched(graph, 2, ensembles=ensembles, engine=wk.engines.CPU(threads))
         results.append((K @ V, K.to_dense(), K.diagonal()))
     for other in results[1:]:

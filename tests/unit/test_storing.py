@@ -11,7 +11,7 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, refused, same, store
-from walkernel.engines import _stored as storing
+from walkernel.engines import _stored_features as storing
 from walkernel.storage._blocks import Block
 
 

@@ -7,7 +7,7 @@ import graphs
 import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
-from walkernel.operators._error_bars import count_groups
+from walkernel.operators._entry_errors import count_groups
 from walkernel.operators._tolerance import _batch_for, whole_groups
 from walkernel.planning._plan import Request, make_plan
 

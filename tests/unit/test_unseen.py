@@ -9,7 +9,7 @@ import scipy.sparse
 import graphs
 import walkernel as wk
 from walkernel.operators import _unseen
-from walkernel.operators._error_bars import _sides
+from walkernel.operators._entry_errors import _sides
 from walkernel.operators._unseen import EntryFeatures, WalkLaw, _heaviest, unseen_errors
 
 KERNEL = wk.Diffusion(1.5)

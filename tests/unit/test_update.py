@@ -9,7 +9,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.walks import _sampling, _update, _weighing, sample_deposits
+from walkernel.walks import _rewalk as _update
+from walkernel.walks import _sampling, sample_deposits
 
 KERNEL = wk.Diffusion(1.5)
 PATH = [(i, i + 1) for i in range(19)]
@@ -137,7 +138,7 @@ def test_progress_counts_walks(monkeypatch, sampler):
 
 
 def test_threads_share_the_work(monkeypatch):
-    monkeypatch.setattr(_weighing, "FEW_DEPOSITS", 1)
+    monkeypatch.setattr("walkernel._threads.FEW_DEPOSITS", 1)
     for sampler in HEADS:
         for new in (path((0, 2)), path(without=[(4, 5)], n_nodes=22), path((3, 9), without=[(18, 19)])):
             walks = wk.sample_walks(path(), 5, sampler=sampler, engine=wk.engines.CPU(3))

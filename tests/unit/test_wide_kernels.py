@@ -13,7 +13,7 @@ from commands import call
 from walkernel.features._variance import Modulated, find_series, lack_of_variance
 from walkernel.features._weights import Lazy, Symmetric
 from walkernel.operators._unseen import WalkLaw
-from walkernel.planning._polynomial import MAX_ROUNDING, find_polynomial
+from walkernel.planning._degree import MAX_ROUNDING, find_polynomial
 
 TOO_WIDE = [wk.Diffusion(1e4), wk.RegularizedLaplacian(1, 1e3), wk.Matern(1.5, 1e4), wk.InverseCosine(1e4)]
 

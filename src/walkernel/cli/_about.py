@@ -61,7 +61,7 @@ def info(
 
 
 def _about() -> dict[str, Any]:
-    from walkernel._checks import thread_count
+    from walkernel._threads import thread_count
     from walkernel.datasets import cache_folder
 
     cache = cache_folder()

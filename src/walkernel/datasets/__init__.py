@@ -8,7 +8,12 @@ downloaded from its public address, checked by its SHA-256, converted, and kept 
 
 from walkernel.datasets._dataset import Dataset
 from walkernel.datasets._loading import Entry, available, load_dataset
-from walkernel.datasets._random import barabasi_albert, erdos_renyi, random_regular, stochastic_block_model
+from walkernel.datasets._random_graphs import (
+    barabasi_albert,
+    erdos_renyi,
+    random_regular,
+    stochastic_block_model,
+)
 from walkernel.datasets._shapes import binary_tree, cylinder_mesh, grid, karate, torus_mesh
 from walkernel.datasets._sources import cache_folder
 

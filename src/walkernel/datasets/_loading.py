@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from walkernel._checks import Described, refuse, shown
-from walkernel.datasets import _random, _shapes, _sources
+from walkernel.datasets import _random_graphs as _random
+from walkernel.datasets import _shapes, _sources
 from walkernel.datasets._dataset import Dataset, from_contents
 from walkernel.io import is_readable, read_file
 

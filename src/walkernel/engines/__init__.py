@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from walkernel.engines._base import Engine, FeatureJob, GroupSums, resolve
 from walkernel.engines._cpu import CPU
 from walkernel.engines._sampling import checked_spec, features_job, sample_features, sample_walks
-from walkernel.engines._stored import StoredFeatures, open_features, store
+from walkernel.engines._stored_features import StoredFeatures, open_features, store
 
 if TYPE_CHECKING:
     from walkernel.engines._cuda import CUDA

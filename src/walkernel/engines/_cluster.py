@@ -1,4 +1,4 @@
-"""A connection to a cluster, and tasks that survive the loss of workers."""
+"""A connection to a cluster: a graph is sent to its workers once, and tasks survive their loss."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import thread_count
+from walkernel._threads import thread_count
 from walkernel.engines._base import Engine, FeatureJob, GroupSums, Progress
 from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, to_csr
 from walkernel.walks import WalkSpec, sample_deposits, sample_rows

@@ -1,4 +1,4 @@
-"""Dask: the graph is sent to the workers of a cluster once, features stay there, and results come back."""
+"""The engine Dask and the record of its walks: they stay on the workers, and results come back."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ except ImportError as error:
 from walkernel._checks import check_instance, refuse, whole_number
 from walkernel.engines._base import Engine, FeatureJob, Progress
 from walkernel.engines._cluster import BLOCKS_PER_WORKER, Cluster, Tasks, kept_client
+from walkernel.engines._cluster_features import Blocks, ClusterFeatures, gather_blocks, submit_features
 from walkernel.engines._cpu import CPU
-from walkernel.engines._dask_features import Blocks, ClusterFeatures, gather_blocks, submit_features
-from walkernel.engines._stored import default_block_size
+from walkernel.engines._stored_features import default_block_size
 from walkernel.engines._worker import (
     count_steps,
     deposits_of,

@@ -18,9 +18,9 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._door import door
-from walkernel._random import check_seed, check_stream
+from walkernel._philox import check_seed, check_stream
 from walkernel.engines._base import Engine, FeatureJob, resolve
-from walkernel.engines._stored import check_block_size, store
+from walkernel.engines._stored_features import check_block_size, store
 from walkernel.features import KernelOrF, Walks, modulation_values
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel

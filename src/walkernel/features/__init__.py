@@ -1,5 +1,6 @@
 """From walks to features Φ: the record, weights f, variance, and the matrix Φ wherever it is kept."""
 
+from walkernel.features._convergence import adjacency_bound, check_convergence, spectral_radius
 from walkernel.features._matrix import (
     NO_NORMS,
     BlockedFeatures,
@@ -21,14 +22,11 @@ from walkernel.features._variance import (
     MARGIN,
     UNSERVED,
     Modulated,
-    adjacency_bound,
-    check_convergence,
     find_series,
     lack_of_variance,
     largest_norm,
     matched_survival,
     second_moment_radius,
-    spectral_radius,
     warn_of_infinite_variance,
 )
 from walkernel.features._weights import KernelOrF, Lazy, Pair, Symmetric, Weights

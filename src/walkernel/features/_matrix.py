@@ -23,10 +23,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import thread_count
+from walkernel._threads import split_rows, thread_count, threads_for
 
-SMALL = 2**20
-"""Multiplications below which one thread is faster."""
 LEAF_ROWS, FEW_LEAVES, MANY_LEAVES = 2**8, 16, 64
 """Least number of rows of a leaf, and most leaves: as many as 16 cost little, and a cluster wants more."""
 MANY_ROWS = 2**20
@@ -400,7 +398,7 @@ def multiply(matrix: scipy.sparse.csr_array, X: Dense, n_threads: int) -> Dense:
     def work(first: int, last: int) -> None:
         out[first:last] = _row_range(matrix, first, last) @ X
 
-    _split(work, matrix.shape[0], n_threads, matrix.nnz * X.shape[1])
+    split_rows(work, matrix.shape[0], n_threads, matrix.nnz * X.shape[1])
     return out
 
 
@@ -412,7 +410,7 @@ def multiply_transposed(matrix: scipy.sparse.csr_array, V: Dense, n_threads: int
 
 
 def _multiply_transposed(matrix: scipy.sparse.csr_array, V: Dense, n_threads: int) -> Dense:
-    threads = 1 if matrix.nnz * V.shape[1] < SMALL else n_threads
+    threads = threads_for(matrix.nnz * V.shape[1], n_threads)
     return sum_of_leaves(matrix, V, leaves(matrix.shape[0]), threads)
 
 
@@ -536,14 +534,3 @@ def sorted_rows(rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """
     rows.sort_indices()
     return rows
-
-
-def _split(work: Callable[[int, int], None], count: int, n_threads: int, cost: int) -> None:
-    """Call ``work`` with consecutive ranges of 0 … count, one for each thread."""
-    parts = 1 if cost < SMALL else max(1, min(n_threads, count))
-    edges = [count * i // parts for i in range(parts + 1)]
-    if parts == 1:
-        work(0, count)
-        return
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(work, edges[:-1], edges[1:]))

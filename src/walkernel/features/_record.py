@@ -22,12 +22,14 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, check_distinct, check_instance, refuse, thread_count, whole_number
+from walkernel._checks import Described, check_distinct, check_instance, refuse, whole_number
 from walkernel._door import door
 from walkernel._files import atomic_write
+from walkernel._threads import thread_count
+from walkernel.features._changed_starts import update_walks, updated_spec
+from walkernel.features._convergence import check_convergence, check_matrix
 from walkernel.features._matrix import FeatureMatrix, HostFeatures
-from walkernel.features._update import update_walks, updated_spec
-from walkernel.features._variance import Modulated, check_convergence, check_matrix, warn_of_infinite_variance
+from walkernel.features._variance import Modulated, warn_of_infinite_variance
 from walkernel.features._weights import KernelOrF, Lazy, Symmetric, as_weights
 from walkernel.graph import Graph
 from walkernel.walks import (

@@ -10,7 +10,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import check_instance, fits_in_memory, whole_number
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 
 PROJECTION_ROWS = 2**6
 """Rows of the Gaussian matrix made at a time; only those of columns that are reached are made."""

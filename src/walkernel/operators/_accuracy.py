@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from walkernel.features import largest_norm
-from walkernel.operators._products import normalize_columns, root_sum_of_squares
+from walkernel.operators._product_errors import normalize_columns, root_sum_of_squares
 
 if TYPE_CHECKING:
     from walkernel.operators._base import KernelOperator

@@ -17,10 +17,10 @@ from scipy.sparse.linalg import LinearOperator
 from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, shown, whole_number
 from walkernel._door import door, warn
 from walkernel.graph import Graph
-from walkernel.operators._error_bars import Estimate
+from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors, belonging, keep_best
-from walkernel.operators._products import normalize_columns
+from walkernel.operators._product_errors import normalize_columns
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""

@@ -18,13 +18,13 @@ from typing import Any
 from walkernel._checks import check_instance, one_of, progress_callback, refuse
 from walkernel._door import door
 from walkernel._files import file_path
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 from walkernel.engines import Engine, FeatureJob, resolve, store
 from walkernel.features import FeatureMatrix, SumFeatures, check_convergence, identity_features
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
-from walkernel.operators._error_bars import Origin
+from walkernel.operators._entry_errors import Origin
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing

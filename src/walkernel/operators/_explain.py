@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from walkernel.operators._accuracy import accuracy
-from walkernel.operators._error_bars import Origin, count_groups
+from walkernel.operators._entry_errors import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.planning import find_polynomial
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from walkernel.operators._error_bars import Estimate
+from walkernel.operators._entry_errors import Estimate
 
 CERTIFIED_LEVEL = 0.05
 """Probability, about, that a certified row has a wrong neighbour."""

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from walkernel._checks import Described, check_instance, real_number, refuse
 from walkernel._door import door
+from walkernel._threads import thread_count
 from walkernel.engines import CPU, Engine, resolve
-from walkernel.features import check_convergence
+from walkernel.features import check_convergence, multiply
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
@@ -42,9 +43,11 @@ class PolynomialOperator(KernelOperator):
         coefficients: NDArray[np.float64],
         recurrence: tuple[float, float],
         tol: float,
+        n_threads: int | None = None,
     ) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
         self.matrix, self.coefficients, self.recurrence, self.tol = matrix, coefficients, recurrence, tol
+        self.n_threads = n_threads
 
     def __repr__(self) -> str:
         kind = "Chebyshev" if self.recurrence[1] else "Taylor"
@@ -69,17 +72,24 @@ class PolynomialOperator(KernelOperator):
         result = c[0] * V
         before, current = V, V
         for k in range(1, c.size):
-            product = self.matrix @ current
+            product = self._multiply(current)
             if k > 1:
                 product = a * product - b * before if b else a * product
             before, current = current, product
             result += c[k] * current
         return result
 
+    def _multiply(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return M X, threads over rows; Mᵀ is kept by columns, whose sums are made in turn."""
+        if self.matrix.format != "csr":
+            return np.asarray(self.matrix @ X)
+        return multiply(self.matrix, X, thread_count("polynomial_operator", self.n_threads))
+
     def _transpose(self) -> PolynomialOperator:
         if not self.graph.directed:
             return self
-        return PolynomialOperator(self.graph, self.matrix.T, self.coefficients, self.recurrence, self.tol)
+        own = (self.coefficients, self.recurrence, self.tol, self.n_threads)
+        return PolynomialOperator(self.graph, self.matrix.T, *own)
 
     def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         transposed = self._transpose()
@@ -140,12 +150,13 @@ def polynomial_operator(
     check_instance(owner, "graph", graph, Graph)
     check_instance(owner, "kernel", kernel, Kernel)
     tol = real_number(owner, "tol", tol, above=0, below=1)
-    polynomial_engine(owner, engine)
+    where = polynomial_engine(owner, engine)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
     unit, terms, tol = suited_polynomial(graph, kernel, tol)
     recurrence = (1.0, 0.0) if graph.directed else (2.0, 1.0)
-    return PolynomialOperator(graph, M if unit == 1.0 else M / unit, terms, recurrence, tol)
+    scaled = M if unit == 1.0 else M / unit
+    return PolynomialOperator(graph, scaled, terms, recurrence, tol, where.n_threads)
 
 
 def polynomial_engine(owner: str, engine: str | Engine | None) -> CPU:

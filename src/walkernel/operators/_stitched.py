@@ -31,7 +31,7 @@ from walkernel.features import HostFeatures
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
-from walkernel.operators._error_bars import (
+from walkernel.operators._entry_errors import (
     MAX_RELATIVE_ERROR,
     Estimate,
     Origin,
@@ -41,7 +41,7 @@ from walkernel.operators._error_bars import (
 )
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
-from walkernel.operators._products import jackknife_errors, standard_errors
+from walkernel.operators._product_errors import jackknife_errors, standard_errors
 from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
 from walkernel.operators._walk import FeatureOperator
 

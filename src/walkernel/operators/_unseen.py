@@ -40,7 +40,7 @@ from walkernel.features import Pair, modulation_values
 from walkernel.walks import WalkSpec, hop_table
 
 if TYPE_CHECKING:
-    from walkernel.operators._error_bars import Origin
+    from walkernel.operators._entry_errors import Origin
 
 JUMPS, NORMAL_QUANTILE = 1.5, 1.96
 """Jumps and normal standard errors that the error bar is measured against, see above."""

@@ -15,7 +15,7 @@ from walkernel.features import FeatureMatrix
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
-from walkernel.operators._error_bars import (
+from walkernel.operators._entry_errors import (
     MAX_RELATIVE_ERROR,
     Estimate,
     Origin,
@@ -28,7 +28,7 @@ from walkernel.operators._error_bars import (
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._neighbors import keep_best
-from walkernel.operators._products import Product, Side, standard_errors
+from walkernel.operators._product_errors import Product, Side, standard_errors
 
 
 class FeatureOperator(KernelOperator):

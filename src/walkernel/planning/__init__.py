@@ -1,6 +1,8 @@
 """What is chosen for the user: pair, length law, head, number of walks, factors, polynomial degree."""
 
 from walkernel.planning._allocation import MANY_GROUPS, RARELY, Sizes, is_exact, matched_after, walk_variance
+from walkernel.planning._degree import check_rounding, find_polynomial, suited_polynomial
+from walkernel.planning._pair import check_covariance, check_served, choose_pair, divergence
 from walkernel.planning._plan import (
     OWNER,
     Plan,
@@ -12,17 +14,12 @@ from walkernel.planning._plan import (
     settle,
     walked_sizes,
 )
-from walkernel.planning._polynomial import check_rounding, find_polynomial, suited_polynomial
 from walkernel.planning._sampler import (
     LAST_RESORT,
     NARROWER,
     WIDER,
-    check_covariance,
-    check_served,
     checked_sampler,
-    choose_pair,
     choose_sampler,
-    divergence,
     matched_law,
     served_kernels,
     widest_served,

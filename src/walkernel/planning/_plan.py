@@ -22,13 +22,8 @@ from walkernel.planning._allocation import (
     head_costs,
     matched_after,
 )
-from walkernel.planning._sampler import (
-    MAX_STITCHES,
-    check_served,
-    checked_sampler,
-    choose_pair,
-    warn_of_unreached,
-)
+from walkernel.planning._pair import check_served, choose_pair
+from walkernel.planning._sampler import MAX_STITCHES, checked_sampler, warn_of_unreached
 from walkernel.walks import MAX_WALKS, CoupledWalks, Sampler
 
 OWNER = "estimate_kernel"

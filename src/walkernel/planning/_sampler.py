@@ -1,6 +1,6 @@
-"""What is chosen for the user: the pair f₁ * f₂ = α of a kernel, and how long the walks should be.
+"""How long the walks for some kernels should be.
 
-Both are functions of the graph and the kernels alone, so that the same question always gets the same walks.
+That is a function of the graph and the kernels alone, so that the same question always gets the same walks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, InfiniteVarianceWarning, check_instance, refuse, whole_number
+from walkernel._checks import InfiniteVarianceWarning, check_instance, refuse, whole_number
 from walkernel._door import door, warn
 from walkernel.features import (
     UNSERVED,
@@ -27,7 +27,7 @@ from walkernel.features import (
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.planning._allocation import allocate_walks, head_costs
-from walkernel.planning._polynomial import find_polynomial
+from walkernel.planning._pair import check_served, divergence
 from walkernel.walks import IndependentWalks, Sampler
 
 WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
@@ -37,8 +37,6 @@ P_HALTS = 0.6 * 2.0 ** -np.arange(10.0)
 LAST_RESORT = IndependentWalks(0.1 * 2.0**-6)
 """What walks a sequence that no law has a finite variance with."""
 
-SMALLEST_USEFUL_P_HALT = 0.01
-"""Below this, walks for a symmetric pair are so long that "auto" prefers the lazy pair."""
 
 NARROWER, WIDER = 1 / 8, 1.5
 """Lengthscales around that of a start, as factors, which one walk sample serves where they are learned."""
@@ -54,10 +52,6 @@ MAX_DOUBLINGS = 64
 """Doublings and halvings of a lengthscale by which the widest that walks serve is looked for."""
 
 MAX_STITCHES = 16
-POLYNOMIAL_TOLERANCE = 1e-6
-"""Error for which the products of a polynomial are counted, where it is named instead of walks."""
-MAX_EXACT = 5000
-"""Nodes of graphs that exact_kernel is named for."""
 
 
 @door
@@ -230,33 +224,6 @@ def _is_served(graph: Graph, kernel: Kernel) -> bool:
     return bool(1 / LARGEST_SUM < total < LARGEST_SUM and sizes[LONGEST_LEARNED:].sum() <= UNSERVED * total)
 
 
-def choose_pair(
-    graph: Graph, kernel: Kernel, pair: str, sampler: Sampler | None, stitches: int = 1
-) -> tuple[Pair, str]:
-    """Return the pair of a name and, where "auto" could not take the symmetric one, the reason."""
-    both, one = Symmetric(kernel, stitches), Lazy(kernel)
-    if pair == "lazy":
-        return one, ""
-    if pair == "symmetric":
-        both.check()
-        return both, ""
-    if not kernel.has_root():
-        return one, f"no symmetric pair: α₀ = {float(np.real(kernel.spectrum(0.0))):.3g} is not positive"
-    needed = (
-        SMALLEST_USEFUL_P_HALT if sampler is None else -np.inf if sampler.ratio == 0 else 1 - sampler.ratio
-    )
-    transition = "weights" if sampler is None else sampler.transition
-    symmetric, lazy = Modulated.of(graph, both), Modulated.of(graph, one)
-    if symmetric.largest_p_halt(transition) > needed and not divergence(symmetric):
-        return both, ""
-    radius = symmetric.radius
-    converges = radius > spectral_radius(graph, kernel.matrix, below=radius)
-    if converges and lazy.largest_p_halt(transition) <= needed:
-        return both, ""
-    where = f"{symmetric.root} is singular at distance {radius:.3g} from 0"
-    return one, f"the symmetric pair has infinite variance: {where}"
-
-
 def checked_sampler(
     graph: Graph, weights: Pair, sampler: Sampler | None, n_walks: int | None = None, n_sets: int = 1
 ) -> Sampler:
@@ -278,41 +245,6 @@ def checked_sampler(
     return sampler
 
 
-def check_served(modulated: Modulated) -> None:
-    """Refuse a sequence that is longer than any walk, and name what serves the kernel instead."""
-    if modulated.is_served:
-        return
-    graph, kernel = modulated.graph, modulated.kernel
-    remedy = "Use a narrower kernel"
-    if (polynomial := find_polynomial(graph, kernel, POLYNOMIAL_TOLERANCE)) is not None:
-        remedy += (
-            f", or polynomial_operator, which takes {polynomial.n_products} sparse products for K @ v and "
-            f"has an error of {polynomial.tol:.1g}"
-        )
-    elif graph.n_nodes <= MAX_EXACT:
-        remedy += ", or exact_kernel"
-    beyond = modulated.beyond()
-    reason = f"{100 * beyond:.3g} % of its modulation function lies beyond the longest series"
-    if math.isnan(beyond):
-        reason = "terms of its modulation function are too large for floating-point numbers"
-    raise ValueError(f"{modulated.name} is too wide for walks: {reason}. {remedy}.")
-
-
-def divergence(modulated: Modulated) -> str:
-    """Say why the modulation function of a symmetric pair does not converge on a graph; "" if it does."""
-    graph, kernel, radius = modulated.graph, modulated.kernel, modulated.radius
-    if (
-        modulated.weights.other is not None
-        and kernel.has_root()
-        and radius <= spectral_radius(graph, kernel.matrix, below=radius)
-    ):
-        return (
-            f"{modulated.name} does not converge on this graph: {modulated.root} is singular at distance "
-            f"{radius:.3g} from 0. Use the lazy pair, or another kernel."
-        )
-    return ""
-
-
 def warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> None:
     """Warn if so few walks are as long as the kernel is wide that most samples miss it altogether."""
     sizes = modulated.sizes(sampler.transition)
@@ -323,25 +255,3 @@ def warn_of_unreached(modulated: Modulated, sampler: Sampler, n_walks: int) -> N
             "Use a narrower kernel, a smaller p_halt, or polynomial_operator.",
             InfiniteVarianceWarning,
         )
-
-
-def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
-    """Refuse a kernel that is no covariance on the graph, with the reason."""
-    if graph.directed:
-        refuse(
-            owner, "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
-            graph, "Use Graph.from_scipy(A + A.T).",
-        )  # fmt: skip
-    reach = 1.0 if kernel.matrix != "adjacency" else float(spectral_radius(graph, "adjacency"))
-    points = reach * np.cos(np.linspace(0, np.pi, 2001))
-    if not kernel.is_positive_semidefinite((-reach, reach)):
-        values = np.real(kernel.spectrum(points))
-        worst = int(values.argmin())
-        refuse(
-            owner, "kernel", "positive semidefinite, as a covariance is",
-            Described(f"{kernel}, whose eigenvalue at λ = {points[worst]:.3g} is {values[worst]:.3g}"),
-            "Diffusion, RegularizedLaplacian and Matern always are.",
-        )  # fmt: skip
-    if not kernel.has_root():
-        remedy = "NodeSmoother takes it, with the lazy pair."
-        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)

@@ -12,16 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import (
-    check_flag,
-    fits_in_memory,
-    progress_callback,
-    real_number,
-    refuse,
-    thread_count,
-    whole_number,
-)
+from walkernel._checks import check_flag, fits_in_memory, progress_callback, real_number, refuse, whole_number
 from walkernel._door import door
+from walkernel._threads import thread_count
 from walkernel.engines import Engine, resolve
 from walkernel.features import multiply
 from walkernel.graph import Graph

@@ -26,7 +26,7 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._door import door, warn
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 from walkernel.engines import Engine, resolve
 from walkernel.features import Lazy, Symmetric
 from walkernel.graph import Graph

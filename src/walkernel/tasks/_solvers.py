@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import thread_count
+from walkernel._threads import thread_count
 from walkernel.features import multiply, multiply_transposed
 from walkernel.operators import normalize_columns
 from walkernel.tasks._observations import Array

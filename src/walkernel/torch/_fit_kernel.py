@@ -15,7 +15,7 @@ from torch import Tensor
 
 from walkernel._checks import Described, check_instance, one_of, progress_callback, refuse, whole_number
 from walkernel._door import door
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 from walkernel.features import Walks, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel

@@ -35,7 +35,7 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._door import door
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.torch._bounds import Bounds, learned_bounds

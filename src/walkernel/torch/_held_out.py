@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import check_instance, one_of, refuse, whole_number
-from walkernel._random import check_seed
+from walkernel._philox import check_seed
 from walkernel.engines import sample_walks
 from walkernel.features import Walks
 from walkernel.graph import Graph

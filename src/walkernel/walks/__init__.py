@@ -1,6 +1,7 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
 from walkernel.walks._heads import Head, follow_front, no_heads
+from walkernel.walks._rewalk import Rewalked, Starts, rewalk, walk_anew
 from walkernel.walks._samplers import (
     GROUPS,
     SAMPLERS,
@@ -12,9 +13,8 @@ from walkernel.walks._samplers import (
 )
 from walkernel.walks._sampling import Deposits, Rows, concatenate, sample_deposits, sample_rows
 from walkernel.walks._spec import MAX_WALKS, NO_NODES, WalkSpec, identity
-from walkernel.walks._tables import Hops, WalkTable, hop_table, step_law, walk_table
-from walkernel.walks._update import Rewalked, Starts, rewalk, walk_anew
-from walkernel.walks._weighing import Terms, over_threads, sort_terms
+from walkernel.walks._tables import Hops, hop_table, step_law, walk_table
+from walkernel.walks._weighing import Terms, sort_terms
 
 __all__ = [
     "GROUPS",
@@ -32,13 +32,11 @@ __all__ = [
     "Starts",
     "Terms",
     "WalkSpec",
-    "WalkTable",
     "concatenate",
     "follow_front",
     "hop_table",
     "identity",
     "no_heads",
-    "over_threads",
     "rewalk",
     "sample_deposits",
     "sample_rows",

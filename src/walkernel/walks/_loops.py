@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._random import philox
+from walkernel._philox import philox
 from walkernel.walks._state import Coupling, Front, Key, Order, Walkers
 from walkernel.walks.compiling import compiled, spliced, subroutine
 

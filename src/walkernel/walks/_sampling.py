@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
-from walkernel._random import key_words
+from walkernel._philox import key_words
 from walkernel.walks import _state
 from walkernel.walks._heads import Head, join_heads, no_heads, offsets
 from walkernel.walks._spec import WalkSpec

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel._threads import over_threads
 from walkernel.walks._heads import offsets
 from walkernel.walks._sampling import NO_NORMS, Deposits, Rows
-
-FEW_DEPOSITS = 2**15
-"""Deposits below which one thread is faster."""
 
 
 class Terms(NamedTuple):
@@ -69,15 +65,3 @@ def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
 def _narrowest(values: NDArray[Any]) -> Any:
     """Return an integer type of two bytes, or four where some value needs it."""
     return np.uint16 if values.max(initial=0) < 2**16 else np.int32
-
-
-def over_threads(work: Callable[[int, int], None], starts: NDArray[np.int64], n_threads: int) -> None:
-    """Call ``work`` with ranges of rows that have about the same number of deposits, one for each thread."""
-    parts = 1 if starts[-1] < FEW_DEPOSITS else n_threads
-    edges = np.searchsorted(starts, starts[-1] * np.arange(parts + 1) / parts)
-    edges[-1] = starts.size - 1
-    if parts == 1:
-        work(0, starts.size - 1)
-        return
-    with ThreadPoolExecutor(parts) as threads:
-        list(threads.map(work, edges[:-1], edges[1:]))

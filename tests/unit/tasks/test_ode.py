@@ -267,7 +267,7 @@ def test_null_spaces_of_signed_graphs():
 @pytest.mark.parametrize("engine", ["cpu", CPU(1), CPU(3)])
 @pytest.mark.parametrize("pair", ["symmetric", "lazy"])
 def test_the_engine_does_not_show(monkeypatch, pair, engine):
-    monkeypatch.setattr("walkernel.features._matrix.SMALL", 0)  # so that threads are used
+    monkeypatch.setattr("walkernel._threads.SMALL", 0)  # so that threads are used
     graph, y = graphs.karate(), np.eye(34)[0]
     options = {"initial": np.eye(34)[5], "n_walks": 32, "pair": pair}
     own, given = (wk.solve_ode(graph, y, TIMES, engine=one, **options) for one in (None, engine))

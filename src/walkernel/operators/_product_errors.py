@@ -22,16 +22,17 @@ node, in double precision, and numbers within [−1, 1]; squares are taken of nu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import thread_count
+from walkernel._threads import over_threads, thread_count
 from walkernel.engines import Engine, GroupSums
 from walkernel.features import FeatureMatrix, Pair, modulation_values
-from walkernel.walks import WalkSpec, over_threads
+from walkernel.walks import WalkSpec
 
 SUMS_AT_ONCE = 2**24
 """Sums, one for each column and group, that are made for some columns of v at a time."""
@@ -105,7 +106,9 @@ class Product(NamedTuple):
         few = self._few_groups() if second_order else None
         size = max(1, SUMS_AT_ONCE // (self.n_groups * n_columns))
         are_few = self.left.features.nnz * self.n_groups <= FEW_TERMS
-        multiply = _multiply_few if are_few else _multiply_groups
+        walked = self.left.walked or self.right.walked
+        n_threads = None if walked is None else walked.engine.n_threads
+        multiply = _multiply_few if are_few else partial(_multiply_groups, n_threads=n_threads)
         for first in range(0, V.shape[1], size):
             part = slice(first, first + size)
             result[:, part], moved = self._first_order(np.ascontiguousarray(V[:, part]))
@@ -163,7 +166,10 @@ def _multiply_few(
 
 
 def _multiply_groups(
-    features: scipy.sparse.csr_array, sizes: NDArray[np.float64], values: NDArray[np.float32]
+    features: scipy.sparse.csr_array,
+    sizes: NDArray[np.float64],
+    values: NDArray[np.float32],
+    n_threads: int | None,
 ) -> NDArray[np.float64]:
     """Return L̄ du_g, (n, n_groups)."""
     from walkernel.walks._projections import multiply_groups
@@ -175,7 +181,7 @@ def _multiply_groups(
         total = np.empty(values.shape[1], dtype=values.dtype)
         multiply_groups(first, last, *matrix, sizes, values, total, product)
 
-    over_threads(work, features.indptr, thread_count("estimate_product", None))
+    over_threads(work, features.indptr, thread_count("estimate_product", n_threads))
     return product
 
 

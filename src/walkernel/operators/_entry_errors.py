@@ -25,7 +25,7 @@ from walkernel._checks import real_number, refuse
 from walkernel.engines import CPU, Engine
 from walkernel.features import Pair, find_series, identity_features, largest_norm
 from walkernel.kernels import Kernel
-from walkernel.operators._products import Walked, jackknife_errors, standard_errors
+from walkernel.operators._product_errors import Walked, jackknife_errors, standard_errors
 from walkernel.operators._unseen import EntryFeatures, unseen_errors
 from walkernel.walks import Sampler, WalkSpec
 

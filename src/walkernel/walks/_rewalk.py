@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel._threads import over_threads
 from walkernel.walks._heads import Head, no_heads, offsets
 from walkernel.walks._sampling import Deposits, Progress, concatenate, sample_deposits
 from walkernel.walks._spec import WalkSpec
 from walkernel.walks._tables import DEGREE_BITS, WalkTable
-from walkernel.walks._weighing import over_threads
 
 if TYPE_CHECKING:
-    from walkernel.walks._patching import Entries, Spans
+    from walkernel.walks._rewalk_loops import Entries, Spans
 
 MAX_REWALKED = 0.3
 """The share of walks beyond which all are walked again: that is faster than to put single ones in."""
@@ -54,7 +54,7 @@ class Rewalked(NamedTuple):
 
     def write(self) -> Deposits:
         """Write these parts, and return the record."""
-        from walkernel.walks._patching import patch
+        from walkernel.walks._rewalk_loops import patch
 
         for edit in self.edits:
             patch(*edit)
@@ -104,7 +104,7 @@ def changed_nodes(old: WalkSpec, new: WalkSpec, n_threads: int) -> NDArray[np.bo
 
     What all nodes share needs no look: another scale or largest degree is in the factors or words of each.
     """
-    from walkernel.walks._patching import compare_rows
+    from walkernel.walks._rewalk_loops import compare_rows
 
     a, b = old.table, new.table
     n = min(a.packed.size, b.packed.size)
@@ -168,7 +168,7 @@ def _alias(table: WalkTable) -> NDArray[np.uint64]:
 def _find_touched(
     record: Deposits, starts: Starts, changed: NDArray[np.bool_], has_heads: bool, n_threads: int
 ) -> Touched:
-    from walkernel.walks._patching import count_walks, find_rows, list_walks
+    from walkernel.walks._rewalk_loops import count_walks, find_rows, list_walks
 
     n = starts.ids.size
     bits = np.packbits(np.pad(changed, (0, -changed.size % 32)), bitorder="little").view(np.uint32)
@@ -203,7 +203,7 @@ def _find_touched(
 
 def _unsigned(part: Deposits | Head) -> Entries:
     """Return entries whose nodes index arrays without a look at their sign."""
-    from walkernel.walks._patching import Entries
+    from walkernel.walks._rewalk_loops import Entries
 
     kind = np.uint32 if part.nodes.dtype == np.int32 else np.uint64
     return Entries(part.indptr, part.nodes.view(kind), part.lengths, part.loads)
@@ -235,7 +235,7 @@ def _put_in(
     record: Deposits, starts: Starts, touched: Touched, fresh: Deposits, same_rows: bool, n_threads: int
 ) -> tuple[Deposits, list[tuple[Spans, Entries, Entries]]]:
     """Return the record with fresh walks in it, or the old one and what is to be written to it."""
-    from walkernel.walks._patching import Entries, Spans
+    from walkernel.walks._rewalk_loops import Entries, Spans
 
     rows, origin = touched.rows, starts.origin[touched.rows]
     spans = Spans(
@@ -266,7 +266,7 @@ def _put_in(
 def _exchange(
     old: Entries, origin: NDArray[np.int64], spans: Spans, fresh: Entries, same_rows: bool, n_threads: int
 ) -> tuple[Entries, list[tuple[Spans, Entries, Entries]]]:
-    from walkernel.walks._patching import Entries, splice
+    from walkernel.walks._rewalk_loops import Entries, splice
 
     if same_rows and np.array_equal(spans.sizes, spans.source_sizes):
         return old, [(spans, fresh, old)]
