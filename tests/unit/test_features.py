@@ -1,12 +1,14 @@
 """The record and its products: storage, linearity, files, progress, interruption."""
 
+from concurrent import futures
+
 import numpy as np
 import pytest
 
 import graphs
 import walkernel as wk
 from walkernel._threads import thread_count
-from walkernel.walks import _sampling, _spec, _state, _weighing, sample_rows
+from walkernel.walks import _sampling, _spec, _state, sample_rows
 
 
 def test_layout_of_the_record():
@@ -143,7 +145,6 @@ def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
 
 
 def test_threads_from_the_environment(monkeypatch):
-    from concurrent import futures
 
     counts = []
 
@@ -172,12 +173,12 @@ def test_as_many_threads_as_cpus_if_nothing_is_said(monkeypatch):
 def test_records_are_weighed_to_the_same_bits_on_any_number_of_threads(monkeypatch, kind, head):
     counts, found = [], []
 
-    class Counting(_weighing.ThreadPoolExecutor):
+    class Counting(futures.ThreadPoolExecutor):
         def __init__(self, max_workers):
             counts.append(max_workers)
             super().__init__(max_workers)
 
-    monkeypatch.setattr(_weighing, "ThreadPoolExecutor", Counting)
+    monkeypatch.setattr("walkernel._threads.ThreadPoolExecutor", Counting)
     monkeypatch.setattr("walkernel._threads.FEW_DEPOSITS", 1)
     sampler = wk.CoupledWalks([1.0, 0.5, 0.1], head=head)
     for threads in (1, 2, 3, 40):

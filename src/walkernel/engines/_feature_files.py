@@ -142,6 +142,6 @@ def write_rows(
         "last": place[1],
         "of": fingerprint(manifest),
         "nnz": [features.nnz for features in rows],
-        "n_steps": [features.n_steps for features in rows],
+        "n_steps": [int(features.n_steps) for features in rows],
     }
     write_block(block_path(folder, number), arrays, about)

@@ -389,7 +389,7 @@ def walk_task(
 
     Return the number of nodes done, that of deposits, and that of the node that has most of them.
     """
-    n = most = 0
+    n, most = 0, np.int64(0)
     for begin in range(0, starts.size, block_size):
         block = starts[begin : begin + block_size]
         more = draw_lengths(
@@ -414,7 +414,7 @@ def walk_task(
             values[n:],
         )
         for i in range(block.size):
-            own = n_walks
+            own = np.int64(n_walks)
             for j in range(i * n_walks, (i + 1) * n_walks):
                 own += walkers.lengths[j]
                 lengths[begin * n_walks + j] = walkers.lengths[j]

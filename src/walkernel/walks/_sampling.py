@@ -259,7 +259,7 @@ def walk(
             arrays = pool.take(size)
             done, n, most = _loops.walk_task(*task, *rest, *arrays[:2])
             if done == starts.size:
-                return Walked(lengths, n, most, arrays)
+                return Walked(lengths, int(n), int(most), arrays)
             size = 2 * arrays[0].size
 
 
