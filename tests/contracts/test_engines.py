@@ -15,12 +15,6 @@ class TestCPU(EngineSuite):
         return wk.engines.CPU()
 
 
-@pytest.mark.deep
-class TestThreads(EngineSuite):
-    def make_engine(self):
-        return wk.engines.CPU(3)
-
-
 class TestReference(EngineSuite):
     rtol = 1e-12
 

@@ -112,6 +112,8 @@ def test_the_examples_are_found():
 @pytest.mark.parametrize("name", mostly_deep([example.stem for example in EXAMPLES], ["plot_heat_on_mesh"]))
 def test_example_runs_and_draws(name, data, tmp_path):
     example, smaller = FOLDER / f"{name}.py", SMALLER.get(name, [])
+    if data == "present" and name == "gpytorch_regression":
+        pytest.skip("it reads no data")
     if data == "present":
         folder = tmp_path / "new" / "pictures"
         result = run(example, str(folder), *smaller, cwd=tmp_path)
