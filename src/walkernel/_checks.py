@@ -1,6 +1,6 @@
 """Checks at the door: every refusal has one shape and is worded here.
 
-A message names the owner and the parameter, the rule, the value received and, where there is one,
+A message names the public call and the parameter, the rule, the value received and, where there is one,
 the remedy. Code behind the door trusts its arguments.
 """
 
@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+
+from walkernel._door import public_call
 
 MATRICES = ("normalized", "adjacency", "combinatorial")
 DENSE_LIMIT = 2**32
@@ -41,39 +43,31 @@ def shown(value: object) -> str:
 
 
 def refuse(
-    owner: str,
-    parameter: str,
-    rule: str,
-    received: object,
-    remedy: str = "",
-    error: type[Exception] = ValueError,
+    parameter: str, rule: str, received: object, remedy: str = "", error: type[Exception] = ValueError
 ) -> NoReturn:
     """Raise ``error`` with the one message shape: who, what, rule, value received, remedy."""
     got = received if isinstance(received, Described) else shown(received)
-    raise error(f"{owner}: {parameter} must be {rule}, got {got}.{' ' + remedy if remedy else ''}")
+    raise error(f"{public_call()}: {parameter} must be {rule}, got {got}.{' ' + remedy if remedy else ''}")
 
 
 class Described(str):
     """A received value that is already put into words."""
 
 
-def whole_number(
-    owner: str, parameter: str, value: object, minimum: int = 0, maximum: int | None = None
-) -> int:
+def whole_number(parameter: str, value: object, minimum: int = 0, maximum: int | None = None) -> int:
     """Return ``value`` as an int, or refuse it: bools and floats are not counts."""
     rule = f"a whole number of at least {minimum}"
     if maximum is not None:
         rule = f"a whole number from {minimum} to {maximum}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        refuse(owner, parameter, rule, value, error=TypeError if _is_not_number(value) else ValueError)
+        refuse(parameter, rule, value, error=TypeError if _is_not_number(value) else ValueError)
     number = int(value)
     if number < minimum or (maximum is not None and number > maximum):
-        refuse(owner, parameter, rule, value)
+        refuse(parameter, rule, value)
     return number
 
 
 def real_number(
-    owner: str,
     parameter: str,
     value: object,
     *,
@@ -87,57 +81,57 @@ def real_number(
     bounds += [f"less than {below:g}"] if below < math.inf else []
     rule = " ".join(["a finite number", " and ".join(bounds)]).rstrip()
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        refuse(owner, parameter, rule, value, error=TypeError)
+        refuse(parameter, rule, value, error=TypeError)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not (math.isfinite(number) and above < number < below and number >= minimum):
-        refuse(owner, parameter, rule, value)
+        refuse(parameter, rule, value)
     return number
 
 
-def one_of(owner: str, parameter: str, value: object, options: Iterable[str | None]) -> Any:
+def one_of(parameter: str, value: object, options: Iterable[str | None]) -> Any:
     """Return ``value`` if it is one of ``options``."""
     allowed = list(options)
     if not (isinstance(value, str) or value is None) or value not in allowed:
-        refuse(owner, parameter, "one of " + ", ".join(map(repr, allowed)), value)
+        refuse(parameter, "one of " + ", ".join(map(repr, allowed)), value)
     return value
 
 
-def check_instance(owner: str, parameter: str, value: object, kind: type, remedy: str = "") -> None:
+def check_instance(parameter: str, value: object, kind: type, remedy: str = "") -> None:
     """Refuse ``value`` unless it is an instance of ``kind``."""
     if not isinstance(value, kind):
         what = Described(f"{shown(value)} of type {type(value).__name__}")
         article = "an" if kind.__name__[0] in "AEIO" else "a"
-        refuse(owner, parameter, f"{article} {kind.__name__}", what, remedy, TypeError)
+        refuse(parameter, f"{article} {kind.__name__}", what, remedy, TypeError)
 
 
 def real_array(
-    owner: str, parameter: str, value: object, *, ndim: int | None = None, finite: bool = True
+    parameter: str, value: object, *, ndim: int | None = None, finite: bool = True
 ) -> NDArray[np.float64]:
     """Return ``value`` as a float64 array of ``ndim`` dimensions with finite entries."""
     try:
         array = np.asarray(value)
     except ValueError:
-        refuse(owner, parameter, "a rectangular array of numbers", value)
+        refuse(parameter, "a rectangular array of numbers", value)
     if array.dtype.kind == "c":
-        refuse(owner, parameter, "real", array, "Take the real or the imaginary part.", TypeError)
+        refuse(parameter, "real", array, "Take the real or the imaginary part.", TypeError)
     if array.dtype.kind not in "biuf":
-        refuse(owner, parameter, "an array of numbers", value, error=TypeError)
+        refuse(parameter, "an array of numbers", value, error=TypeError)
     if ndim is not None and array.ndim != ndim:
-        refuse(owner, parameter, f"{ndim}-dimensional", array)
+        refuse(parameter, f"{ndim}-dimensional", array)
     result = array.astype(np.float64, copy=False)
     if finite and not np.isfinite(result).all():
         where = int(np.flatnonzero(~np.isfinite(result.ravel()))[0])
-        refuse(owner, parameter, "finite", Described(f"{result.ravel()[where]} at position {where}"))
+        refuse(parameter, "finite", Described(f"{result.ravel()[where]} at position {where}"))
     return result
 
 
-def check_flag(owner: str, parameter: str, value: object) -> None:
+def check_flag(parameter: str, value: object) -> None:
     """Refuse ``value`` unless it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        refuse(owner, parameter, "True or False", value, error=TypeError)
+        refuse(parameter, "True or False", value, error=TypeError)
 
 
 def is_hashable(value: object) -> bool:
@@ -150,40 +144,40 @@ def is_hashable(value: object) -> bool:
 
 
 def check_distinct(
-    owner: str, parameter: str, ids: NDArray[np.int64], names: Callable[[NDArray[np.int64]], NDArray[Any]]
+    parameter: str, ids: NDArray[np.int64], names: Callable[[NDArray[np.int64]], NDArray[Any]]
 ) -> None:
     """Refuse an empty list of nodes and one that names a node twice."""
     if ids.ndim != 1 or ids.size == 0:
-        refuse(owner, parameter, "a non-empty, flat list of nodes", ids)
+        refuse(parameter, "a non-empty, flat list of nodes", ids)
     values, counts = np.unique(ids, return_counts=True)
     if values.size < ids.size:
         twice = Described(f"{shown(names(values[counts > 1])[0])} more than once")
-        refuse(owner, parameter, "a list of distinct nodes", twice)
+        refuse(parameter, "a list of distinct nodes", twice)
 
 
-def one_kind(owner: str, parameter: str, labels: Sequence[Any]) -> None:
+def one_kind(parameter: str, labels: Sequence[Any]) -> None:
     """Refuse labels some of which are text and others are not: NumPy would take 1 and "1" for the same."""
     texts = [isinstance(label, str) for label in labels]
     if any(texts) and not all(texts):
         two = Described(" and ".join(shown(labels[texts.index(kind)]) for kind in (True, False)))
         remedy = f"Convert them, for instance with [str(label) for label in {parameter}]."
-        refuse(owner, parameter, "labels of one kind, all text or all numbers", two, remedy, TypeError)
+        refuse(parameter, "labels of one kind, all text or all numbers", two, remedy, TypeError)
 
 
-def fits_in_memory(owner: str, shape: tuple[int, ...], remedy: str) -> None:
+def fits_in_memory(shape: tuple[int, ...], remedy: str) -> None:
     """Refuse a dense float64 result of more than ``DENSE_LIMIT`` bytes."""
     size = 8 * math.prod(shape)
     if size > DENSE_LIMIT:
         raise ValueError(
-            f"{owner}: a dense array of shape {shape} would need {size / 2**30:.0f} GiB "
+            f"{public_call()}: a dense array of shape {shape} would need {size / 2**30:.0f} GiB "
             f"(the limit is {DENSE_LIMIT / 2**30:.0f} GiB). {remedy}"
         )
 
 
-def progress_callback(owner: str, progress: object) -> Callable[[int, int], object] | None:
+def progress_callback(progress: object) -> Callable[[int, int], object] | None:
     """Return ``progress`` if it can be called with (done, total)."""
     if progress is not None and not callable(progress):
-        refuse(owner, "progress", "None or a function of (done, total)", progress, error=TypeError)
+        refuse("progress", "None or a function of (done, total)", progress, error=TypeError)
     return progress
 
 

@@ -1,7 +1,8 @@
-"""Public calls: a warning comes once in each, and points at the line of the caller.
+"""Public calls: errors and warnings have their name; a warning comes once in each, at the line of the caller.
 
-Every public function and method that may warn is a ``door``. All warnings go through ``warn``; those of work
-that is only tried are kept back by ``without_warnings``.
+The stack knows which of our functions the user has called: ``public_call`` reads its name there, so that no
+function passes on the name of another. Every public function and method that may warn is a ``door``. All
+warnings go through ``warn``; those of work that is only tried are kept back by ``without_warnings``.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ IN_BETWEEN = frozenset(
         "linear_operator",
         "contextlib",
         "functools",
+        "json",
     ]
 )
 """Packages whose frames lie between the code that warns and the user's: ours, and those that call ours."""
+
+OURS = "walkernel"
+COMMANDS = "walkernel.cli"
 
 _given: ContextVar[set[object] | None] = ContextVar("walkernel_warnings_given", default=None)
 """What has been warned of in the public call under way; None if there is none."""
@@ -54,8 +59,35 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def public_call() -> str:
+    """Return the name of the function, method or class of ours that the user has called.
+
+    Commands of the command line are users too, and so are functions that the user has passed to us.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    name = ""
+    while frame is not None and _package(frame) in IN_BETWEEN and not _is_module(frame, COMMANDS):
+        if _package(frame) == OURS and not _is_module(frame, __name__):
+            name = _call_name(frame)
+        frame = frame.f_back
+    return name
+
+
+def _call_name(frame: FrameType) -> str:
+    """Return "function", "Class.method", or "Class" for methods that Python calls, such as ``__init__``."""
+    code = frame.f_code
+    first = code.co_varnames[0] if code.co_argcount else ""
+    if first not in ("self", "cls"):
+        return code.co_qualname.rpartition("<locals>.")[2]
+    called_on = frame.f_locals[first]
+    kind = called_on if isinstance(called_on, type) else type(called_on)
+    public = [base.__name__ for base in kind.__mro__ if base.__name__ in sys.modules[OURS].__all__]
+    name = public[0] if public else kind.__name__
+    return name if code.co_name.startswith("__") else f"{name}.{code.co_name}"
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller, unless this public call has given the warning already.
+    """Warn in the name of the public call, at the line of its caller, unless it was given already.
 
     A category of its own says one thing, and comes once, with the first message; plain warnings come once
     from each line of ours, whatever numbers are in their messages.
@@ -70,7 +102,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     caller = _first_outside(frame)
     names = caller.f_globals
     warnings.warn_explicit(
-        message,
+        f"{public_call()}: {message}",
         category,
         filename=caller.f_code.co_filename,
         lineno=caller.f_lineno,
@@ -94,6 +126,11 @@ def _first_outside(frame: FrameType) -> FrameType:
     while frame.f_back is not None and _package(frame) in IN_BETWEEN:
         frame = frame.f_back
     return frame
+
+
+def _is_module(frame: FrameType, name: str) -> bool:
+    """Tell whether the frame is of a module, or of one in a package."""
+    return f"{frame.f_globals.get('__name__')}.".startswith(f"{name}.")
 
 
 def _package(frame: FrameType) -> str:

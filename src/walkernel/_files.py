@@ -129,15 +129,13 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return found
 
 
-def file_path(owner: str, path: object, suffix: str | None = None, parameter: str = "path") -> Path:
+def file_path(path: object, suffix: str | None = None, parameter: str = "path") -> Path:
     """Return ``path`` as a Path, or refuse it; ``suffix`` is the only one accepted, in any case."""
     if not isinstance(path, (str, os.PathLike)):
-        refuse(owner, parameter, "a path", path, error=TypeError)
+        refuse(parameter, "a path", path, error=TypeError)
     result = Path(os.fsdecode(path))
     if suffix is not None and result.suffix.lower() != suffix:
-        refuse(
-            owner, "path", f"a file name that ends in {suffix}", str(result), "No other format is written."
-        )
+        refuse("path", f"a file name that ends in {suffix}", str(result), "No other format is written.")
     return result
 
 

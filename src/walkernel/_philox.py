@@ -45,14 +45,14 @@ def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, A
     return c0, c1, c2, c3
 
 
-def check_seed(owner: str, seed: object) -> int:
+def check_seed(seed: object) -> int:
     """Return the seed as an int of at most 64 bits."""
-    return whole_number(owner, "seed", seed, 0, 2**64 - 1)
+    return whole_number("seed", seed, 0, 2**64 - 1)
 
 
-def check_stream(owner: str, stream: object) -> int:
+def check_stream(stream: object) -> int:
     """Return the stream as an int of at most 16 bits."""
-    return whole_number(owner, "stream", stream, 0, 2**16 - 1)
+    return whole_number("stream", stream, 0, 2**16 - 1)
 
 
 def key_words(seed: int) -> tuple[np.uint64, np.uint64]:

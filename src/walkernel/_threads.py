@@ -17,14 +17,14 @@ SMALL = 2**20
 """Multiplications below which one thread is faster."""
 
 
-def thread_count(owner: str, n_threads: object) -> int:
+def thread_count(n_threads: object) -> int:
     """Return the number of threads to use: the argument, the environment, or the process's CPUs."""
     if n_threads is not None:
-        return whole_number(owner, "n_threads", n_threads, minimum=1)
+        return whole_number("n_threads", n_threads, minimum=1)
     variable = os.environ.get("WALKERNEL_NUM_THREADS", "").strip()
     if variable:
         if not variable.isdecimal() or int(variable) < 1:
-            refuse("environment", "WALKERNEL_NUM_THREADS", "a whole number of at least 1", variable)
+            refuse("WALKERNEL_NUM_THREADS", "a whole number of at least 1", variable)
         return int(variable)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -22,11 +22,9 @@ def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: i
     >>> batch_length(16, 0.1, delta=0.01), batch_length(16, 0.1, delta=0.01, n_nodes=10**6)
     (70, 202)
     """
-    count = whole_number("batch_length", "n_walks", n_walks, 1) * whole_number(
-        "batch_length", "n_nodes", n_nodes, 1
-    )
-    p = real_number("batch_length", "p_halt", p_halt, above=0, below=1)
-    delta = real_number("batch_length", "delta", delta, above=0, below=1)
+    count = whole_number("n_walks", n_walks, 1) * whole_number("n_nodes", n_nodes, 1)
+    p = real_number("p_halt", p_halt, above=0, below=1)
+    delta = real_number("delta", delta, above=0, below=1)
     tail = -math.expm1(math.log1p(-delta) / count)
     return math.ceil(math.log(tail) / math.log1p(-p))
 
@@ -43,27 +41,27 @@ def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_sa
     n_samples : int
         m.
     """
-    bounds = real_array("rademacher_bound", "coefficient_bounds", coefficient_bounds, ndim=1)
+    bounds = real_array("coefficient_bounds", coefficient_bounds, ndim=1)
     if bounds.size == 0:
-        refuse("rademacher_bound", "coefficient_bounds", "a non-empty list", bounds)
+        refuse("coefficient_bounds", "a non-empty list", bounds)
     if (bounds < 0).any():
-        refuse("rademacher_bound", "coefficient_bounds", "non-negative", Described(str(bounds.min())))
-    rho = real_number("rademacher_bound", "spectral_radius", spectral_radius, minimum=0)
-    m = whole_number("rademacher_bound", "n_samples", n_samples, 1)
+        refuse("coefficient_bounds", "non-negative", Described(str(bounds.min())))
+    rho = real_number("spectral_radius", spectral_radius, minimum=0)
+    m = whole_number("n_samples", n_samples, 1)
     return math.sqrt(float(np.polynomial.polynomial.polyval(rho, bounds)) / m)
 
 
 def margin_loss(labels: ArrayLike, scores: ArrayLike, margin: float) -> float:
     """Return the empirical margin loss, the mean of min(1, max(0, 1 − y h / margin)) over labels y = ±1."""
-    y = real_array("margin_loss", "labels", labels, ndim=1)
-    h = real_array("margin_loss", "scores", scores, ndim=1)
+    y = real_array("labels", labels, ndim=1)
+    h = real_array("scores", scores, ndim=1)
     if y.size == 0:
-        refuse("margin_loss", "labels", "a non-empty list", y)
+        refuse("labels", "a non-empty list", y)
     if y.size != h.size:
-        refuse("margin_loss", "scores", f"one for each of {y.size} labels", h)
+        refuse("scores", f"one for each of {y.size} labels", h)
     if not np.isin(y, (-1, 1)).all():
-        refuse("margin_loss", "labels", "-1 or 1", y[~np.isin(y, (-1, 1))][0])
-    margin = real_number("margin_loss", "margin", margin, above=0)
+        refuse("labels", "-1 or 1", y[~np.isin(y, (-1, 1))][0])
+    margin = real_number("margin", margin, above=0)
     return float(np.clip(1 - y * h / margin, 0, 1).mean())
 
 
@@ -86,6 +84,6 @@ def generalization_bound(
         Probability that the bound fails.
     """
     loss = margin_loss(labels, scores, margin)
-    complexity = real_number("generalization_bound", "complexity", complexity, minimum=0)
-    delta = real_number("generalization_bound", "delta", delta, above=0, below=1)
+    complexity = real_number("complexity", complexity, minimum=0)
+    delta = real_number("delta", delta, above=0, below=1)
     return loss + 2 / margin * complexity + 3 * math.sqrt(math.log(2 / delta) / (2 * np.size(labels)))

@@ -214,7 +214,7 @@ CASES = [
     ("fn-complex", lambda: from_function(lambda x: 1j * x), VALUE, "fn must be real on the real axis"),
     ("fn-matrix", lambda: from_function(np.exp, matrix="A"), VALUE, "from_function; matrix; 'A'"),
     ("sum-matrices", lambda: HEAT + WILD, VALUE, "matrix; same on both; 'normalized'; 'adjacency'"),
-    ("sum-number", lambda: HEAT + 1, TYPE, "Kernel +; other side; a Kernel; 1; int"),
+    ("sum-number", lambda: HEAT + 1, TYPE, "Diffusion: ; other side; a Kernel; 1; int"),
     ("multiple-text", lambda: HEAT * "2", TYPE, "factor; finite number; '2'"),
     ("multiple-nan", lambda: NAN * HEAT, VALUE, "factor; finite number; nan"),
     ("multiple-array", lambda: np.ones(3) * HEAT, TYPE, "factor; finite number; (3,)"),

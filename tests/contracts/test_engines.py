@@ -42,10 +42,10 @@ def test_one_method_gives_kernels_error_bars_clusters_and_gaussian_processes():
 
 
 def test_names(monkeypatch):
-    assert resolve("f", None) == resolve("f", "cpu") == wk.engines.CPU()
+    assert resolve(None) == resolve("cpu") == wk.engines.CPU()
     monkeypatch.setenv("WALKERNEL_ENGINE", "cpu")
-    assert resolve("f", None) == wk.engines.CPU()
-    assert resolve("f", wk.engines.CPU(2)) == wk.engines.CPU(2) != wk.engines.CPU(3)
+    assert resolve(None) == wk.engines.CPU()
+    assert resolve(wk.engines.CPU(2)) == wk.engines.CPU(2) != wk.engines.CPU(3)
 
 
 @pytest.mark.parametrize(

@@ -451,7 +451,7 @@ def test_walks_are_sampled_by_the_engine_and_once_for_all_numbers_of_threads(
 def test_the_engine_is_looked_up_by_fit_and_kept(name, monkeypatch, sampled_by):
     monkeypatch.setenv("WALKERNEL_ENGINE", "nowhere")
     model = build(name)
-    with pytest.raises(ValueError, match=f"{name}: WALKERNEL_ENGINE must be .* got 'nowhere'"):
+    with pytest.raises(ValueError, match=f"{name}.fit: WALKERNEL_ENGINE must be .* got 'nowhere'"):
         model.fit(KNOWN, values(name))
     assert same(ask(fitted(name, engine=CPU(1))), ask(fitted(name, engine="cpu")))
     monkeypatch.setenv("WALKERNEL_ENGINE", "cpu")

@@ -68,7 +68,7 @@ def test_transposed_twice_is_the_operator_itself():
     assert K.T.T.rows([1]).shape == (1, 34)
 
 
-@pytest.mark.filterwarnings("ignore:topk. the walks found fewer")
+@pytest.mark.filterwarnings("ignore:.*topk. the walks found fewer")
 def test_queries_of_few_nodes_hold_no_array_of_the_graphs_size():
     n = 10**6
     graph = wk.Graph.from_edges(np.random.default_rng(0).integers(0, n, (2 * n, 2)), n_nodes=n)

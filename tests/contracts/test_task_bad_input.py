@@ -84,8 +84,9 @@ def rows(owners, table):
     """Rows for all owners of a table (id, options, error, text); after "~" a text does without the owner."""
     made = []
     for owner in owners:
+        call = f"{owner}.fit" if owner in (*EVERY, "KernelKMeans") else owner
         for name, options, error, text in table:
-            text = text[1:] if text[0] == "~" else f"{owner}: {text}"
+            text = text[1:] if text[0] == "~" else f"{call}: {text}"
             made.append((f"{owner}-{name}", partial(CALLS[owner], **options), error, text))
     return made
 
@@ -340,7 +341,7 @@ def test_gradients_that_do_not_converge_say_so_and_leave_the_old_model(monkeypat
     model = fit("NodeRidge", range(N), range(N))
     before = ask(model)
     with pytest.raises(
-        RuntimeError, match=r"NodeRidge: .* tol=1e-12 in max_iter=1 iterations .*Use a larger max_iter"
+        RuntimeError, match=r"NodeRidge.fit: .* tol=1e-12 in max_iter=1 iterations .*Use a larger max_iter"
     ):
         model.set_params(max_iter=1, tol=1e-12).fit(range(N), range(N)[::-1])
     assert np.array_equal(ask(model), before)

@@ -150,7 +150,7 @@ def test_work_that_is_only_tried_does_not_count():
             warn("plain")
         warn("meant", wk.InfiniteVarianceWarning)
 
-    assert [str(warning.message) for warning in given(call)] == ["plain", "meant"]
+    assert [str(warning.message).lstrip(": ") for warning in given(call)] == ["plain", "meant"]
 
 
 def test_a_failure_ends_the_call():
@@ -184,3 +184,45 @@ def test_nobody_warns_past_the_door():
         if re.search(r"warnings\.warn|from warnings import|stacklevel", path.read_text(encoding="utf-8"))
     ]
     assert found == ["_door.py"]
+
+
+def refusal(call):
+    """Return the name that a refusal begins with."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    return str(caught.value).partition(": ")[0]
+
+
+def test_a_refusal_has_the_name_of_the_public_call():
+    """Whatever checks the argument: the function, method or class that the user has called is named."""
+    heat = wk.Diffusion(1.0)
+    K = wk.estimate_kernel(KARATE, heat, n_walks=4)
+    model = wk.NodeGPRegressor(KARATE, heat, n_walks=4, learn=None)
+    assert refusal(lambda: wk.Diffusion(-1.0)) == "Diffusion"
+    assert refusal(lambda: wk.Graph.from_edges([(0, -1)])) == "Graph.from_edges"
+    assert refusal(lambda: wk.estimate_kernel(KARATE, heat, n_walks=-1)) == "estimate_kernel"
+    assert refusal(lambda: wk.sample_features(KARATE, 3, n_walks=4)) == "sample_features"
+    assert refusal(lambda: wk.sample_walks(KARATE, n_walks=4).features(3)) == "Walks.features"
+    assert refusal(lambda: K.entries([0], [99])) == "KernelOperator.entries"
+    assert refusal(lambda: K @ np.ones(3)) == "KernelOperator"
+    assert refusal(lambda: model.fit([0, 99], [1.0, 2.0])) == "NodeGPRegressor.fit"
+    assert refusal(lambda: heat.set_params(sigma=-1.0)) == "Diffusion.set_params"
+
+
+def test_a_refusal_has_that_name_through_other_packages():
+    model = wk.NodeRidge(KARATE, wk.Diffusion(1.0), n_walks=-1)
+    search = make_pipeline(model)
+    assert refusal(lambda: search.fit(NODES, TARGETS)) == "NodeRidge.fit"
+    assert refusal(lambda: cross_val_score(model, NODES, TARGETS, error_score="raise")) == "NodeRidge.fit"
+
+
+def test_functions_of_the_user_are_users():
+    def source(t):
+        return wk.estimate_kernel(KARATE, wk.Diffusion(1.0), n_walks=-1) @ np.ones(34)
+
+    assert refusal(lambda: wk.solve_ode(KARATE, source, 1.0, n_walks=4)) == "estimate_kernel"
+
+
+def test_commands_are_users():
+    result = command("kernel", "karate", "--entry", "0", "1", "--kernel", "diffusion", "--tolerance", "3")
+    assert "estimate_kernel: tolerance must be" in result.stderr

@@ -79,7 +79,7 @@ def test_error_bars_of_features_that_are_not_kept(device):
     np.testing.assert_allclose(here.estimate([0], [4]).stderr, there.estimate([0], [4]).stderr, rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:topk")
+@pytest.mark.filterwarnings("ignore:.*topk")
 def test_nearest_nodes_are_the_same(device):
     here, there = both("debiased", CUDA(device, "float64"))
     one, other = here.topk([3, 8], 4), there.topk([3, 8], 4)

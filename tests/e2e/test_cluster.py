@@ -21,7 +21,7 @@ from walkernel.testing import EngineSuite
 
 N_NODES, N_WALKS = 700, 24
 
-pytestmark = pytest.mark.filterwarnings("ignore:topk")  # of walks that are few
+pytestmark = pytest.mark.filterwarnings("ignore:.*topk")  # of walks that are few
 
 
 def random_graph(n=N_NODES, *, directed=False, weighted=True, labelled=False, seed=0):
@@ -266,15 +266,7 @@ def test_features(dask, tmp_path):
 def test_features_of_a_job(dask):
     """Norms, heads on their own and groups of walks are those of one process as well."""
     spec = checked_spec(
-        "",
-        random_graph(),
-        8,
-        wk.CoupledWalks([1.0, 0.5, 0.25], head=1, group=2),
-        0,
-        0,
-        None,
-        "normalized",
-        False,
+        random_graph(), 8, wk.CoupledWalks([1.0, 0.5, 0.25], head=1, group=2), 0, 0, None, "normalized", False
     )
     plain = features_job(spec, wk.Diffusion())
     for job in (

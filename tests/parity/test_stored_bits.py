@@ -106,7 +106,7 @@ def with_blocks(monkeypatch, size):
 SIZES = [(case, size) for case in CASES for size in (3, 7, 1000)]
 
 
-@pytest.mark.filterwarnings("ignore:topk")  # of walks that are few
+@pytest.mark.filterwarnings("ignore:.*topk")  # of walks that are few
 @pytest.mark.parametrize(("case", "size"), mostly_deep(SIZES, SIZES[1::9]))
 def test_an_operator_on_files_is_the_one_in_memory(case, size, tmp_path, monkeypatch, small_leaves):
     make, kernel, options = CASES[case]

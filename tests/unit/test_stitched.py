@@ -185,7 +185,7 @@ class TestErrors:
         sampler = wk.CoupledWalks(wk.matched_law(graph, KERNEL, stitches=2)) if coupled else PAPER
         all_walks, fewer = (256, 240) if coupled else (16, 15)
         K = stitched(graph, 2, all_walks, ensembles=ensembles, sampler=sampler)
-        *_, last = K.without_groups("estimate")
+        *_, last = K.without_groups()
         expected = stitched(graph, 2, fewer, ensembles=ensembles, sampler=sampler)
         assert np.allclose(last.to_dense(), expected.to_dense(), rtol=1e-10, atol=1e-12)
         assert (last.stitches, last.ensembles) == (2, ensembles)

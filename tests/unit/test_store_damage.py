@@ -192,7 +192,7 @@ class TestManifest:
         }.items():  # fmt: skip
             indptr, indices = np.array(arrays[0]), np.array(arrays[1], dtype=np.int32)
             about = {"n_nodes": 2, "directed": True, "n_self_loops": 0, "fingerprint": "0"}
-            _stores.write_store("test", tmp_path / name, {"indptr": indptr, "indices": indices}, about)
+            _stores.write_store(tmp_path / name, {"indptr": indptr, "indices": indices}, about)
         assert "indptr.npy is damaged: rows must go from 0 to 2" in files.refusal(tmp_path / "ends")
         with pytest.raises(ValueError, match=r"indptr\.npy is damaged: its rows overlap"):
             verify_store(tmp_path / "rows")

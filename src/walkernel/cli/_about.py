@@ -70,7 +70,7 @@ def _about() -> dict[str, Any]:
         "walkernel": __version__,
         "python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
-        "threads": thread_count("info", None),
+        "threads": thread_count(None),
         "gpu": _has_gpu(),
         "cache_folder": None if cache is None else str(cache),
         "cache_bytes": sum(path.stat().st_size for path in files),

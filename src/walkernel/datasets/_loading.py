@@ -75,7 +75,7 @@ def load_dataset(name: str | os.PathLike[str]) -> Dataset:
         path = Path(os.fsdecode(name))
         return from_contents(path.name, read_file(path))
     if not isinstance(name, str):
-        refuse("load_dataset", "name", "the name of a data set or a path", name, error=TypeError)
+        refuse("name", "the name of a data set or a path", name, error=TypeError)
     key = _find_name(name)
     if key in BUILT_IN:
         return BUILT_IN[key]()
@@ -117,5 +117,5 @@ def _find_name(name: str) -> str:
     if key is None:
         everything = ", ".join(map(repr, known.values()))
         rule = f"one of {everything}, or a file"
-        refuse("load_dataset", "name", rule, Described(f"the unknown {shown(name)}"))
+        refuse("name", rule, Described(f"the unknown {shown(name)}"))
     return key

@@ -33,9 +33,9 @@ def erdos_renyi(n_nodes: int = 100, p_edge: float = 0.04, *, seed: int = 0) -> D
     >>> erdos_renyi(1000, 0.01, seed=3).graph.n_nodes
     1000
     """
-    size = whole_number("erdos_renyi", "n_nodes", n_nodes, 1)
-    chance = _probability("erdos_renyi", "p_edge", p_edge)
-    rng = _generator("erdos_renyi", seed)
+    size = whole_number("n_nodes", n_nodes, 1)
+    chance = _probability("p_edge", p_edge)
+    rng = _generator(seed)
     edges = _pairs(_successes(size * (size - 1) // 2, chance, rng))
     return Dataset(name="erdos-renyi", graph=Graph.from_edges(edges, n_nodes=size), licence=GENERATED)
 
@@ -58,13 +58,12 @@ def random_regular(n_nodes: int = 100, degree: int = 4, *, seed: int = 0) -> Dat
     >>> set(random_regular(50, 3).graph.out_degrees().tolist())
     {3.0}
     """
-    owner = "random_regular"
-    size = whole_number(owner, "n_nodes", n_nodes, 1)
-    valence = whole_number(owner, "degree", degree, 0, size - 1)
+    size = whole_number("n_nodes", n_nodes, 1)
+    valence = whole_number("degree", degree, 0, size - 1)
     if size * valence % 2:
         odd = Described(f"{size} × {valence}")
-        refuse(owner, "n_nodes × degree", "even, as every edge has two ends", odd)
-    rng = _generator(owner, seed)
+        refuse("n_nodes × degree", "even, as every edge has two ends", odd)
+    rng = _generator(seed)
     dense = 2 * valence > size - 1
     edges = _regular_edges(size, size - 1 - valence if dense else valence, rng)
     if dense:
@@ -90,10 +89,9 @@ def barabasi_albert(n_nodes: int = 100, n_links: int = 2, *, seed: int = 0) -> D
     >>> barabasi_albert(200, 3).graph.n_edges
     591
     """
-    owner = "barabasi_albert"
-    size = whole_number(owner, "n_nodes", n_nodes, 2)
-    links = whole_number(owner, "n_links", n_links, 1, size - 1)
-    rng = _generator(owner, seed)
+    size = whole_number("n_nodes", n_nodes, 2)
+    links = whole_number("n_links", n_links, 1, size - 1)
+    rng = _generator(seed)
     ends = [end for leaf in range(1, links + 1) for end in (0, leaf)]
     for node in range(links + 1, size):
         chosen: dict[int, None] = {}
@@ -124,13 +122,12 @@ def stochastic_block_model(
     >>> stochastic_block_model((30, 20), 0.5, 0.05).labels.tolist().count(1)
     20
     """
-    owner = "stochastic_block_model"
     if isinstance(sizes, (str, bytes)) or not hasattr(sizes, "__len__") or len(sizes) == 0:
-        refuse(owner, "sizes", "a non-empty list of block sizes", sizes, error=TypeError)
-    blocks = [whole_number(owner, f"sizes[{i}]", size, 1) for i, size in enumerate(sizes)]
-    inside = _probability(owner, "p_within", p_within)
-    outside = _probability(owner, "p_between", p_between)
-    rng = _generator(owner, seed)
+        refuse("sizes", "a non-empty list of block sizes", sizes, error=TypeError)
+    blocks = [whole_number(f"sizes[{i}]", size, 1) for i, size in enumerate(sizes)]
+    inside = _probability("p_within", p_within)
+    outside = _probability("p_between", p_between)
+    rng = _generator(seed)
     first = np.concatenate([[0], np.cumsum(blocks)])
     parts = []
     for i, rows in enumerate(blocks):
@@ -146,15 +143,15 @@ def stochastic_block_model(
     )
 
 
-def _probability(owner: str, parameter: str, value: float) -> float:
-    number = real_number(owner, parameter, value, minimum=0.0)
+def _probability(parameter: str, value: float) -> float:
+    number = real_number(parameter, value, minimum=0.0)
     if number > 1:
-        refuse(owner, parameter, "a probability from 0 to 1", value)
+        refuse(parameter, "a probability from 0 to 1", value)
     return number
 
 
-def _generator(owner: str, seed: int) -> np.random.Generator:
-    return np.random.default_rng(whole_number(owner, "seed", seed, 0))
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(whole_number("seed", seed, 0))
 
 
 def _successes(n_trials: int, chance: float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -59,7 +59,7 @@ def binary_tree(depth: int = 6) -> Dataset:
     >>> binary_tree(6).graph
     Graph(n_nodes=127, n_edges=126, undirected, unweighted)
     """
-    n_nodes = 2 ** (whole_number("binary_tree", "depth", depth, 0, 30) + 1) - 1
+    n_nodes = 2 ** (whole_number("depth", depth, 0, 30) + 1) - 1
     nodes = np.arange(1, n_nodes)
     graph = Graph.from_edges(np.stack([(nodes - 1) // 2, nodes], axis=1), n_nodes=n_nodes)
     return Dataset(name="binary-tree", graph=graph, licence=GENERATED)
@@ -78,8 +78,8 @@ def grid(n_rows: int = 20, n_columns: int = 20) -> Dataset:
     >>> grid(2, 3).graph
     Graph(n_nodes=6, n_edges=7, undirected, unweighted)
     """
-    rows = whole_number("grid", "n_rows", n_rows, 1)
-    columns = whole_number("grid", "n_columns", n_columns, 1)
+    rows = whole_number("n_rows", n_rows, 1)
+    columns = whole_number("n_columns", n_columns, 1)
     nodes = np.arange(rows * columns).reshape(rows, columns)
     across = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], axis=1)
     down = np.stack([nodes[:-1].ravel(), nodes[1:].ravel()], axis=1)
@@ -102,8 +102,8 @@ def torus_mesh(n_major: int = 40, n_minor: int = 20) -> Dataset:
     >>> torus_mesh(10, 6).normals.shape
     (60, 3)
     """
-    major = whole_number("torus_mesh", "n_major", n_major, 3)
-    minor = whole_number("torus_mesh", "n_minor", n_minor, 3)
+    major = whole_number("n_major", n_major, 3)
+    minor = whole_number("n_minor", n_minor, 3)
     along, around = np.divmod(np.arange(major * minor), minor)
     u, v = 2 * np.pi * along / major, 2 * np.pi * around / minor
     ring = 1 + TUBE * np.cos(v)
@@ -129,8 +129,8 @@ def cylinder_mesh(n_around: int = 24, n_along: int = 12) -> Dataset:
     >>> cylinder_mesh(8, 3).graph
     Graph(n_nodes=26, n_edges=72, undirected, unweighted)
     """
-    around = whole_number("cylinder_mesh", "n_around", n_around, 3)
-    along = whole_number("cylinder_mesh", "n_along", n_along, 2)
+    around = whole_number("n_around", n_around, 3)
+    along = whole_number("n_along", n_along, 2)
     ring, place = np.divmod(np.arange(around * along), around)
     angle, height = 2 * np.pi * place / around, 2 * ring / (along - 1) - 1
     side = np.stack([np.cos(angle), np.sin(angle), height], axis=1)

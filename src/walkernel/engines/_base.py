@@ -203,7 +203,7 @@ def _weighed(spec: WalkSpec, deposits: Deposits, f: NDArray[np.float64], n_group
     return walks.record.weigh(f / walks.n_walks)
 
 
-def resolve(owner: str, engine: object) -> Engine:
+def resolve(engine: object) -> Engine:
     """Return the engine that an argument stands for; None is WALKERNEL_ENGINE, or else the CPU."""
     from walkernel.engines._cpu import CPU
 
@@ -217,4 +217,4 @@ def resolve(owner: str, engine: object) -> Engine:
 
         return CUDA(name)
     parameter = VARIABLE if engine is None else "engine"
-    refuse(owner, parameter, KNOWN, name, error=ValueError if isinstance(name, str) else TypeError)
+    refuse(parameter, KNOWN, name, error=ValueError if isinstance(name, str) else TypeError)

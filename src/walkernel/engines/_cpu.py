@@ -38,7 +38,7 @@ class CPU(Engine):
 
     def __post_init__(self) -> None:
         if self.n_threads is not None:
-            object.__setattr__(self, "n_threads", thread_count("CPU", self.n_threads))
+            object.__setattr__(self, "n_threads", thread_count(self.n_threads))
 
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> HostRecord:
         """Sample walks and keep their deposits in memory."""
@@ -84,4 +84,4 @@ class CPU(Engine):
 
     @property
     def _threads(self) -> int:
-        return thread_count("CPU", self.n_threads)
+        return thread_count(self.n_threads)

@@ -59,13 +59,13 @@ class CUDA(Engine):
     block_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_flag("CUDA", "keep_features", self.keep_features)
+        check_flag("keep_features", self.keep_features)
         size = BLOCK_SIZE if self.block_size is None else self.block_size
         values = {
             "device": _device_name("cuda" if self.device is None else self.device),
             "dtype": _dtype_name(self.dtype),
             "keep_features": bool(self.keep_features),
-            "block_size": whole_number("CUDA", "block_size", size, 1),
+            "block_size": whole_number("block_size", size, 1),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -127,15 +127,15 @@ class CUDA(Engine):
         device = str(self.device)
         if device == "cpu":
             if os.environ.get("TRITON_INTERPRET") != "1":
-                refuse("CUDA", "device", "a CUDA device", Described(device), REMEDY)
+                refuse("device", "a CUDA device", Described(device), REMEDY)
             return
         if not torch.cuda.is_available():
             got = Described(f"{device}, but no CUDA device was found")
-            refuse("CUDA", "device", "an available device", got, REMEDY)
+            refuse("device", "an available device", got, REMEDY)
         count, number = torch.cuda.device_count(), int(device.partition(":")[2] or 0)
         if number >= count:
             got = Described(f"{device}, but there {'is' if count == 1 else 'are'} {count}")
-            refuse("CUDA", "device", "an available device", got)
+            refuse("device", "an available device", got)
 
 
 def _is_installed(name: str) -> bool:
@@ -148,10 +148,10 @@ def _is_installed(name: str) -> bool:
 def _device_name(device: Any) -> str:
     """Return the name of a device, as PyTorch writes it."""
     if not isinstance(device, str) and type(device).__module__ != "torch":
-        refuse("CUDA", "device", DEVICES, device, error=TypeError)
+        refuse("device", DEVICES, device, error=TypeError)
     name = str(device)
     if not re.fullmatch(r"cuda(:(0|[1-9]\d*))?|cpu", name):
-        refuse("CUDA", "device", DEVICES, Described(shown(name)), REMEDY)
+        refuse("device", DEVICES, Described(shown(name)), REMEDY)
     return name
 
 
@@ -160,5 +160,5 @@ def _dtype_name(dtype: Any) -> str:
     name = str(dtype).removeprefix("torch.")
     is_known = isinstance(dtype, str) or type(dtype).__module__ == "torch"
     if not is_known or name not in DTYPES:
-        refuse("CUDA", "dtype", " or ".join(map(repr, DTYPES)), dtype)
+        refuse("dtype", " or ".join(map(repr, DTYPES)), dtype)
     return name

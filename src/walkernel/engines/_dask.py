@@ -92,7 +92,7 @@ class Dask(Engine):
     address: str = field(init=False)
 
     def __post_init__(self) -> None:
-        size = None if self.block_size is None else whole_number("Dask", "block_size", self.block_size, 1)
+        size = None if self.block_size is None else whole_number("block_size", self.block_size, 1)
         object.__setattr__(self, "block_size", size)
         object.__setattr__(self, "address", _address_of(self.client))
 
@@ -138,13 +138,13 @@ def _address_of(client: Any) -> str:
     """Check a client or an address, and return the address; nothing is opened."""
     if isinstance(client, str):
         if not re.fullmatch(ADDRESS, client):
-            refuse("Dask", "client", "a Client or an address such as tcp://127.0.0.1:8786", client)
+            refuse("client", "a Client or an address such as tcp://127.0.0.1:8786", client)
         return str(normalize_address(client))
-    check_instance("Dask", "client", client, Client, "Connect with distributed.Client(address).")
+    check_instance("client", client, Client, "Connect with distributed.Client(address).")
     if client.asynchronous:
-        refuse("Dask", "client", "one that is not asynchronous", client)
+        refuse("client", "one that is not asynchronous", client)
     if client.scheduler is None:
-        refuse("Dask", "client", "connected to a scheduler", client)
+        refuse("client", "connected to a scheduler", client)
     return str(client.scheduler.address)
 
 

@@ -300,7 +300,7 @@ class DeviceRecord(Record):
         if not bool(torch.isfinite(values).all()):
             remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized' or float64."
             rule = f"small enough for loads times f to be numbers of {self.engine.dtype}"
-            refuse("features", "f", rule, Described("overflow"), remedy)
+            refuse("f", rule, Described("overflow"), remedy)
         if values.dtype == torch.float32 and nodes.dtype == torch.int32 and values.is_cuda:
             return without_zeros(coalesce_by_row(indptr, nodes, values, shape))
         return without_zeros(coalesce(rows_of(indptr), nodes, values, shape))

@@ -28,7 +28,6 @@ from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler, Walk
 
 
 def checked_spec(
-    owner: str,
     graph: Graph,
     n_walks: int,
     sampler: Sampler | None,
@@ -38,18 +37,16 @@ def checked_spec(
     matrix: str,
     transpose: bool,
 ) -> WalkSpec:
-    """Check the arguments that the sampling functions share, for a function named ``owner``."""
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
+    """Check the arguments that the sampling functions share."""
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
     sampler = IndependentWalks() if sampler is None else sampler
-    check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
-    seed, stream = check_seed(owner, seed), check_stream(owner, stream)
-    one_of(owner, "matrix", matrix, MATRICES)
-    check_flag(owner, "transpose", transpose)
+    check_instance("sampler", sampler, Sampler, SAMPLERS)
+    seed, stream = check_seed(seed), check_stream(stream)
+    one_of("matrix", matrix, MATRICES)
+    check_flag("transpose", transpose)
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    check_distinct(owner, "nodes", ids, graph.names)
+    check_distinct("nodes", ids, graph.names)
     return WalkSpec(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 
@@ -102,9 +99,8 @@ def sample_walks(
     >>> walks.features(wk.Diffusion(sigma=1.0)).shape
     (2, 4)
     """
-    owner = "sample_walks"
-    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    record = resolve(owner, engine).record(spec, progress_callback(owner, progress))
+    spec = checked_spec(graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    record = resolve(engine).record(spec, progress_callback(progress))
     return Walks(**spec.arguments(), record=record, is_native=engine is not None)
 
 
@@ -165,14 +161,13 @@ def sample_features(
     (2, (2, 3))
     >>> folder.cleanup()
     """
-    owner = "sample_features"
     if matrix is None:
         matrix = kernel_or_f.matrix if isinstance(kernel_or_f, Kernel) else "normalized"
-    spec = checked_spec(owner, graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
-    job, report = features_job(spec, kernel_or_f), progress_callback(owner, progress)
-    where, size = resolve(owner, engine), check_block_size(owner, block_size, directory)
+    spec = checked_spec(graph, n_walks, sampler, seed, stream, nodes, matrix, transpose)
+    job, report = features_job(spec, kernel_or_f), progress_callback(progress)
+    where, size = resolve(engine), check_block_size(block_size, directory)
     if directory is not None:
-        return store(owner, directory, job, size, where, report)[0]
+        return store(directory, job, size, where, report)[0]
     (found,) = where.features(job, report)
     return found.to_scipy() if engine is None else found.native
 

@@ -59,13 +59,12 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
         ...
     FileNotFoundError: There are no features in no such place: it has no manifest.json.
     """
-    owner = "open_features"
-    folder = file_path(owner, directory, parameter="directory")
+    folder = file_path(directory, parameter="directory")
     found = _open(folder, read_manifest(folder))
     if len(found) > 1:
         got = Described(f"{folder} with {len(found)}, of a kernel")
         remedy = "Open them by repeating the call of estimate_kernel(..., directory=...)."
-        refuse(owner, "directory", "one of a single set of features", got, remedy)
+        refuse("directory", "one of a single set of features", got, remedy)
     return found[0]
 
 
@@ -119,14 +118,14 @@ class StoredFeatures(BlockedFeatures):
         try:
             array = np.atleast_1d(np.asarray(rows))
         except ValueError:
-            refuse("StoredFeatures", "rows", rule, rows, error=IndexError)
+            refuse("rows", rule, rows, error=IndexError)
         if array.shape == (n,) and array.dtype == np.bool_:
             return np.flatnonzero(array)
         if array.ndim > 1 or (array.size and array.dtype.kind not in "iu"):
-            refuse("StoredFeatures", "rows", rule, rows, error=IndexError)
+            refuse("rows", rule, rows, error=IndexError)
         outside = (array < -n) | (array >= n)
         if outside.any():
-            refuse("StoredFeatures", "rows", rule, array[outside][0], error=IndexError)
+            refuse("rows", rule, array[outside][0], error=IndexError)
         positions = array.astype(np.int64)
         return np.where(positions < 0, positions + n, positions)
 
@@ -154,7 +153,6 @@ class StoredFeatures(BlockedFeatures):
 
 
 def store(
-    owner: str,
     directory: str | os.PathLike[str],
     job: FeatureJob,
     block_size: int | None,
@@ -162,16 +160,16 @@ def store(
     progress: Progress | None,
 ) -> list[StoredFeatures]:
     """Write the missing features of a job, which an engine makes, to a directory, and open all of them."""
-    folder = _check_directory(owner, directory)
+    folder = _check_directory(directory)
     wanted = description_of(job, engine.precision) | {"block_size": block_size or default_block_size(job)}
-    manifest = _matching_manifest(owner, folder, wanted, block_size is None)
+    manifest = _matching_manifest(folder, wanted, block_size is None)
     if (folder / MANIFEST).exists() and not missing_blocks(folder, manifest):
         return _open(folder, manifest)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         for unfinished in [*unfinished_in(folder, MANIFEST), *unfinished_in(folder, f"{BLOCK}*")]:
             unfinished.unlink()
-        manifest = _matching_manifest(owner, folder, wanted, block_size is None)
+        manifest = _matching_manifest(folder, wanted, block_size is None)
         if not (folder / MANIFEST).exists():
             write_manifest(folder, manifest)
         _write_missing(folder, manifest, job, engine, progress)
@@ -202,54 +200,52 @@ def default_block_size(job: FeatureJob) -> int:
     return int(max(1, min(job.spec.ids.size, BLOCK_BYTES // per_node)))
 
 
-def check_block_size(owner: str, block_size: object, directory: object) -> int | None:
+def check_block_size(block_size: object, directory: object) -> int | None:
     """Return a valid ``block_size`` of files, or None if it is not given."""
     if block_size is None:
         return None
     if directory is None:
-        refuse(owner, "block_size", "None without a directory", block_size)
-    return whole_number(owner, "block_size", block_size, 1)
+        refuse("block_size", "None without a directory", block_size)
+    return whole_number("block_size", block_size, 1)
 
 
-def _check_directory(owner: str, directory: str | os.PathLike[str]) -> Path:
+def _check_directory(directory: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a directory that exists or can be created."""
-    folder = file_path(owner, directory, parameter="directory").absolute()
+    folder = file_path(directory, parameter="directory").absolute()
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
-            refuse(owner, "directory", "a directory", Described(f"the file {place}"))
+            refuse("directory", "a directory", Described(f"the file {place}"))
     return folder
 
 
-def _matching_manifest(
-    owner: str, folder: Path, wanted: dict[str, Any], any_block_size: bool
-) -> dict[str, Any]:
+def _matching_manifest(folder: Path, wanted: dict[str, Any], any_block_size: bool) -> dict[str, Any]:
     """Return the existing or future manifest of a folder; refuse a folder with other contents."""
     if not (folder / MANIFEST).exists():
-        _check_no_foreign_files(owner, folder, wanted)
+        _check_no_foreign_files(folder, wanted)
         return wanted
     found = read_manifest(folder)
     for key, value in wanted.items():
         if found.get(key) != value and not (key == "block_size" and any_block_size):
-            _refuse_mismatch(owner, folder, key, found.get(key), value)
+            _refuse_mismatch(folder, key, found.get(key), value)
     return found
 
 
-def _check_no_foreign_files(owner: str, folder: Path, wanted: dict[str, Any]) -> None:
+def _check_no_foreign_files(folder: Path, wanted: dict[str, Any]) -> None:
     """Refuse a directory without a manifest that holds anything but blocks of the requested features."""
     rule = "a new or empty directory, or one of stored features"
     names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
     foreign = [name for name in names if not name.startswith((".", BLOCK))]
     if foreign:
-        refuse(owner, "directory", rule, Described(f"{folder}, which contains {foreign[0]!r}"))
+        refuse("directory", rule, Described(f"{folder}, which contains {foreign[0]!r}"))
     try:
         open_blocks(folder, wanted)
     except ValueError:
         got = Described(f"{folder}, which contains blocks of other features and no {MANIFEST}")
         remedy = "Use the same arguments, including block_size, to resume, or use another directory."
-        refuse(owner, "directory", rule, got, remedy)
+        refuse("directory", rule, got, remedy)
 
 
-def _refuse_mismatch(owner: str, folder: Path, key: str, found: Any, value: Any) -> None:
+def _refuse_mismatch(folder: Path, key: str, found: Any, value: Any) -> None:
     """Refuse a directory whose features differ in one field of the manifest."""
     remedy = "Use the same arguments to resume, or use another directory."
     is_plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
@@ -259,7 +255,7 @@ def _refuse_mismatch(owner: str, folder: Path, key: str, found: Any, value: Any)
         else f"one of the same {USER_NAMES.get(key, key)}"
     )
     got = Described(f"{folder} with {key} = {found}" if is_plain else f"{folder}, which differs in that")
-    refuse(owner, "directory", rule, got, remedy)
+    refuse("directory", rule, got, remedy)
 
 
 def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredFeatures]:

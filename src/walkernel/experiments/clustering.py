@@ -86,7 +86,7 @@ def first_labels(features: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
 def clusters(K: Any, first: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the clusters of kernel k-means from some labels; K is an operator or features."""
     with warnings.catch_warnings():  # the root of the exact kernel is symmetric, and is meant as features
-        warnings.filterwarnings("ignore", message="KernelKMeans: a square symmetric array")
+        warnings.filterwarnings("ignore", message=".*: a square symmetric array")
         return KernelKMeans(N_CLUSTERS, init=first).fit(K).labels_
 
 

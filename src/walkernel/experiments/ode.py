@@ -44,7 +44,7 @@ def cells(size: str) -> list[Cell]:
 def solve(graph: Graph, t: Any = TIME, **options: Any) -> ODESolution:
     """Solve the equation with a source at the first node; that solutions of +L grow is known here."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="solve_ode: with matrix='positive-laplacian'")
+        warnings.filterwarnings("ignore", message=".*: with matrix='positive-laplacian'")
         return solve_ode(graph, np.eye(graph.n_nodes)[0], t, **options)
 
 

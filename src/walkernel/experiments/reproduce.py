@@ -21,7 +21,7 @@ NEED_TORCH = {"learned-f", "meshes", "asymmetric"}
 
 def load_study(name: str) -> Study:
     """Return a study by its name."""
-    one_of("reproduce", "name", name, NAMES)
+    one_of("name", name, NAMES)
     module = importlib.import_module(f"walkernel.experiments.{name.replace('-', '_')}")
     return module.STUDY  # type: ignore[no-any-return]
 
@@ -52,9 +52,9 @@ def reproduce(
     progress : callable, optional
         Called with (name of a part, parts done, parts in all).
     """
-    run = Run(Path(out), one_of("reproduce", "size", size, SIZES), whole_number("reproduce", "seed", seed))
+    run = Run(Path(out), one_of("size", size, SIZES), whole_number("seed", seed))
     if not names:
-        refuse("reproduce", "names", "at least one of " + ", ".join(NAMES), Described("none"))
+        refuse("names", "at least one of " + ", ".join(NAMES), Described("none"))
     _check_extras(names)
     studies = [load_study(name) for name in dict.fromkeys(names)]
     total, done, findings = sum(len(study.cells(size)) for study in studies), 0, []

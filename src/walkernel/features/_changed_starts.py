@@ -16,8 +16,8 @@ from walkernel.walks import Deposits, Rewalked, Starts, WalkSpec, rewalk, walk_a
 
 def updated_spec(old: WalkSpec, new_graph: Graph) -> tuple[WalkSpec, Starts]:
     """Return which walks they are on a new graph, and where their start nodes were."""
-    check_instance("Walks.update", "new_graph", new_graph, Graph)
-    starts = follow_starts("Walks.update", old.graph, old.ids, new_graph)
+    check_instance("new_graph", new_graph, Graph)
+    starts = follow_starts(old.graph, old.ids, new_graph)
     return replace(old, graph=new_graph, ids=starts.ids), starts
 
 
@@ -31,7 +31,7 @@ def update_walks(
 ) -> tuple[WalkSpec, Rewalked]:
     """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""
     new, starts = updated_spec(old, new_graph)
-    report = progress_callback("Walks.update", progress)
+    report = progress_callback(progress)
     if old.graph.directed != new_graph.directed or not keeps_names(old.graph, new_graph):
         return new, walk_anew(new, n_threads, report)
     return new, rewalk(old, new, deposits, starts, n_threads, report, in_place=in_place)
@@ -45,7 +45,7 @@ def keeps_names(old: Graph, new: Graph) -> bool:
     return old.labels is new.labels or old.labels[:n] == new.labels[:n]
 
 
-def follow_starts(owner: str, old: Graph, ids: NDArray[np.int64], new: Graph) -> Starts:
+def follow_starts(old: Graph, ids: NDArray[np.int64], new: Graph) -> Starts:
     """Return the start nodes on the new graph.
 
     Nodes are known by name. If all nodes of the old graph were start nodes, all of the new one are: those
@@ -56,7 +56,6 @@ def follow_starts(owner: str, old: Graph, ids: NDArray[np.int64], new: Graph) ->
     n_chosen = int(chosen.sum())
     if n_chosen < ids.size:
         refuse(
-            owner,
             "the walks",
             "from distinct start nodes",
             Described("walks that are divided into groups"),
@@ -67,7 +66,6 @@ def follow_starts(owner: str, old: Graph, ids: NDArray[np.int64], new: Graph) ->
     if not stays.all() and (n_chosen < old.n_nodes or not stays.any()):
         gone = shown(old.names(ids[~stays][:1])[0])
         refuse(
-            owner,
             "new_graph",
             "a graph with all nodes that walks start from",
             Described(f"one without the node {gone}"),

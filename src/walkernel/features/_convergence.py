@@ -66,11 +66,10 @@ def adjacency_bound(graph: Graph) -> SpectralBound:
     return graph.derived("adjacency_bound", lambda: spectral_bound(abs(graph.to_scipy())))
 
 
-def check_matrix(owner: str, kernel: Kernel, matrix: str) -> None:
+def check_matrix(kernel: Kernel, matrix: str) -> None:
     """Refuse a kernel that is a function of another matrix than the walks'."""
     if kernel.matrix != matrix:
         refuse(
-            owner,
             "kernel.matrix",
             f"the matrix of the walks, {matrix!r}",
             kernel.matrix,

@@ -149,10 +149,10 @@ class HostFeatures(FeatureMatrix):
 
     def multiply(self, X: Dense) -> Dense:
         """Return Φ X."""
-        return multiply(self.matrix, X, thread_count("K @ v", self.n_threads))
+        return multiply(self.matrix, X, thread_count(self.n_threads))
 
     def _multiply_transposed(self, V: Dense) -> Dense:
-        return _multiply_transposed(self.matrix, V, thread_count("K @ v", self.n_threads))
+        return _multiply_transposed(self.matrix, V, thread_count(self.n_threads))
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""

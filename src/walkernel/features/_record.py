@@ -123,7 +123,7 @@ class HostRecord(Record):
 
     @property
     def _threads(self) -> int:
-        return thread_count("features", self.n_threads)
+        return thread_count(self.n_threads)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -220,7 +220,7 @@ class Walks(WalkSpec):
         except TypeError:
             known = False
         if not known:
-            refuse("features", "dtype", "float64 or float32", dtype)
+            refuse("dtype", "float64 or float32", dtype)
         f = self.modulation(kernel_or_f) / self.n_walks
         found = self.record.weigh(f, self._positions(rows))
         matrix = found.native if self.is_native else found.to_scipy()
@@ -228,7 +228,7 @@ class Walks(WalkSpec):
             return matrix if matrix.dtype == dtype else matrix.astype(dtype)
         if np.dtype(dtype) != np.float64:
             remedy = "CUDA(dtype=...) says what a device computes in; .to_scipy() gives a SciPy array."
-            refuse("features", "dtype", "float64 where features are not in this process", dtype, remedy)
+            refuse("dtype", "float64 where features are not in this process", dtype, remedy)
         return matrix
 
     def _positions(self, rows: ArrayLike | None) -> NDArray[np.int64] | None:
@@ -238,9 +238,9 @@ class Walks(WalkSpec):
         array = np.asarray(rows)
         rule = f"a flat list of whole numbers from 0 to {self.ids.size - 1}"
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            refuse("features", "rows", rule, rows, error=TypeError)
+            refuse("rows", rule, rows, error=TypeError)
         if array.size and (array.min() < 0 or array.max() >= self.ids.size):
-            refuse("features", "rows", rule, rows)
+            refuse("rows", rule, rows)
         return array.astype(np.int64)
 
     def modulation(self, kernel_or_f: KernelOrF) -> NDArray[np.float64]:
@@ -283,7 +283,7 @@ class Walks(WalkSpec):
         old = WalkSpec(**self.arguments())
         if isinstance(self.record, HostRecord):
             own = self.record
-            threads = thread_count("Walks.update", own.n_threads)
+            threads = thread_count(own.n_threads)
             spec, result = update_walks(old, own.deposits, new_graph, threads, progress, not own.is_shared)
             n_rewalked, counts = result.n_walks, (self.n_walks, new_graph.n_nodes, own.n_threads)
             record: Record = HostRecord(result.write(), *counts)
@@ -299,9 +299,9 @@ class Walks(WalkSpec):
 
         Row i · n_groups + g of the features is that of group g of start node i.
         """
-        n_groups = whole_number("in_groups", "n_groups", n_groups, 1)
+        n_groups = whole_number("n_groups", n_groups, 1)
         if self.n_walks % n_groups:
-            refuse("in_groups", "n_groups", f"a divisor of {self.n_walks}, the number of walks", n_groups)
+            refuse("n_groups", f"a divisor of {self.n_walks}, the number of walks", n_groups)
         own = self.deposits
         opens, size = np.flatnonzero(own.lengths == 0), self.n_walks // n_groups
         indptr = np.append(opens[::size], own.nodes.size)
@@ -315,19 +315,19 @@ class Walks(WalkSpec):
     def concatenate(parts: Sequence[Walks]) -> Walks:
         """Join walks from different nodes that agree in everything else."""
         if not parts:
-            refuse("Walks.concatenate", "parts", "at least one Walks", list(parts))
+            refuse("parts", "at least one Walks", list(parts))
         for part in parts:
-            check_instance("Walks.concatenate", "parts", part, Walks)
+            check_instance("parts", part, Walks)
         first = parts[0]
         for part in parts[1:]:
             for name in ("sampler", *SETTINGS):
                 here, there = getattr(first, name), getattr(part, name)
                 if here != there:
-                    refuse("Walks.concatenate", name, f"the same in all parts ({here!r})", there)
+                    refuse(name, f"the same in all parts ({here!r})", there)
             if first.graph is not part.graph and identity(first.graph) != identity(part.graph):
-                refuse("Walks.concatenate", "graph", "the same in all parts", part.graph)
+                refuse("graph", "the same in all parts", part.graph)
         ids = np.concatenate([part.ids for part in parts])
-        check_distinct("Walks.concatenate", "nodes", ids, first.graph.names)
+        check_distinct("nodes", ids, first.graph.names)
         joined = concatenate([part.deposits for part in parts])
         return replace(first, ids=ids, record=HostRecord(joined, first.n_walks, first.graph.n_nodes))
 
@@ -349,7 +349,7 @@ class Walks(WalkSpec):
     @staticmethod
     def load(path: str | os.PathLike[str], graph: Graph) -> Walks:
         """Read walks written by ``save``; ``graph`` must be the graph they were sampled on."""
-        check_instance("Walks.load", "graph", graph, Graph)
+        check_instance("graph", graph, Graph)
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 about = dict(json.loads(str(file["about"])))
@@ -358,13 +358,11 @@ class Walks(WalkSpec):
         except (ValueError, TypeError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             if isinstance(error, FileNotFoundError):
                 raise
-            refuse(
-                "Walks.load", "path", "an intact file written by Walks.save", Described(f"{path} ({error})")
-            )
+            refuse("path", "an intact file written by Walks.save", Described(f"{path} ({error})"))
         if about.get("format") != FORMAT or not {"graph", "sampler", *SETTINGS} <= about.keys():
-            refuse("Walks.load", "path", f"of format {FORMAT!r}", about.get("format"))
+            refuse("path", f"of format {FORMAT!r}", about.get("format"))
         if about["graph"] != identity(graph):
-            refuse("Walks.load", "graph", "the graph these walks were sampled on", graph)
+            refuse("graph", "the graph these walks were sampled on", graph)
         settings = {name: about[name] for name in SETTINGS}
         deposits = Deposits._make([*arrays, head])
         record = HostRecord(deposits, settings["n_walks"], graph.n_nodes)
@@ -380,7 +378,7 @@ def to_csr(rows: Rows, n_columns: int) -> scipy.sparse.csr_array:
         is_finite = np.isfinite(rows.data.sum()) or np.isfinite(rows.data).all()
     if not is_finite:
         remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
-        refuse("features", "f", "small enough for loads times f to be numbers", Described("overflow"), remedy)
+        refuse("f", "small enough for loads times f to be numbers", Described("overflow"), remedy)
     small = max(rows.data.size, n_columns) <= np.iinfo(np.int32).max
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr  # one index type, or SciPy copies
     shape = (rows.indptr.size - 1, n_columns)
@@ -398,7 +396,7 @@ def modulation_values(spec: WalkSpec, kernel_or_f: KernelOrF, length: int) -> ND
     """
     weights = as_weights(kernel_or_f)
     if isinstance(weights, Symmetric | Lazy):
-        check_matrix("features", weights.kernel, spec.matrix)
+        check_matrix(weights.kernel, spec.matrix)
     if isinstance(weights, Symmetric):
         check_convergence(spec.graph, weights.kernel)
     f = weights.values(length, spec.scale)

@@ -45,11 +45,10 @@ def anchor_points(
     >>> wk.anchor_points(wk.sample_walks(graph, 8).features(wk.Diffusion()), 2).shape
     (3, 2)
     """
-    owner = "anchor_points"
-    check_instance(owner, "features", features, scipy.sparse.csr_array)
+    check_instance("features", features, scipy.sparse.csr_array)
     n_columns = features.shape[1]
-    n_anchors = whole_number(owner, "n_anchors", n_anchors, 1, n_columns)
-    generator = np.random.Generator(np.random.Philox(key=check_seed(owner, seed)))
+    n_anchors = whole_number("n_anchors", n_anchors, 1, n_columns)
+    generator = np.random.Generator(np.random.Philox(key=check_seed(seed)))
     anchors = np.sort(generator.choice(n_columns, size=n_anchors, replace=False, shuffle=False))
     return features[:, anchors] * np.sqrt(n_columns / n_anchors)
 
@@ -83,11 +82,10 @@ def johnson_lindenstrauss(
     >>> wk.johnson_lindenstrauss(wk.sample_walks(graph, 8).features(wk.Diffusion()), 2).shape
     (3, 2)
     """
-    owner = "johnson_lindenstrauss"
-    check_instance(owner, "features", features, scipy.sparse.csr_array)
-    n_components = whole_number(owner, "n_components", n_components, 1)
-    fits_in_memory(owner, (features.shape[0], n_components), "Use fewer components.")
-    key = check_seed(owner, seed)
+    check_instance("features", features, scipy.sparse.csr_array)
+    n_components = whole_number("n_components", n_components, 1)
+    fits_in_memory((features.shape[0], n_components), "Use fewer components.")
+    key = check_seed(seed)
     reached, columns = np.unique(features.indices, return_inverse=True)
     gaussian = np.empty((reached.size, n_components))
     for block in np.unique(reached // PROJECTION_ROWS):

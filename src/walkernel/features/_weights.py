@@ -93,9 +93,9 @@ class Given:
     def values(self, length: int, scale: float = 1.0) -> NDArray[np.float64]:
         """Return f(0) … f(length − 1) for loads that are divided by ``scale`` at every step."""
         given = self.f(np.arange(length)) if callable(self.f) else self.f
-        f = real_array("features", "f", given, ndim=1)
+        f = real_array("f", given, ndim=1)
         if callable(self.f) and f.size != length:
-            refuse("features", "f", f"one value for each of {length} lengths", f)
+            refuse("f", f"one value for each of {length} lengths", f)
         result = np.zeros(length)
         result[: min(length, f.size)] = f[:length]
         with np.errstate(over="ignore", invalid="ignore"):

@@ -18,9 +18,9 @@ GRAPH_FORMAT = "walkernel graph 1"
 RELABEL = "Relabel the nodes first, for instance with their positions or with str."
 
 
-def goes_to_folder(owner: str, path: object) -> bool:
+def goes_to_folder(path: object) -> bool:
     """Tell whether a graph is written to a folder (True) or to an archive, or refuse the path."""
-    target = file_path(owner, path)
+    target = file_path(path)
     ends = tuple(filter(None, (os.sep, os.altsep)))
     if os.fsdecode(path).endswith(ends):  # type: ignore[arg-type]
         return True
@@ -28,23 +28,21 @@ def goes_to_folder(owner: str, path: object) -> bool:
         return False
     if target.suffix and not target.is_dir():
         rule = "a file name that ends in .npz, or a folder: a name without a suffix, or with a separator last"
-        refuse(owner, "path", rule, str(target), "No other format is written.")
+        refuse("path", rule, str(target), "No other format is written.")
     return True
 
 
-def write_graph(
-    owner: str, path: str | os.PathLike[str], arrays: Arrays, directed: bool, labels: Labels | None
-) -> None:
+def write_graph(path: str | os.PathLike[str], arrays: Arrays, directed: bool, labels: Labels | None) -> None:
     """Write a graph as plain arrays: those of its CSR matrix, ``directed`` and ``node_labels``."""
-    target = file_path(owner, path, ".npz")
+    target = file_path(path, ".npz")
     entries: dict[str, Any] = {"format": np.array(GRAPH_FORMAT), "directed": np.array(directed)}
     entries |= {name: array for name, array in arrays._asdict().items() if array is not None}
     if labels is not None:
-        entries["node_labels"] = plain_labels(owner, labels.values)
+        entries["node_labels"] = plain_labels(labels.values)
     write_archive(target, entries)
 
 
-def plain_labels(owner: str, labels: Sequence[Hashable]) -> NDArray[Any]:
+def plain_labels(labels: Sequence[Hashable]) -> NDArray[Any]:
     """Return labels as an array of text or of int64, or refuse those that only pickle could store."""
     if all(type(label) is str for label in labels):
         array = np.array(labels)
@@ -53,8 +51,8 @@ def plain_labels(owner: str, labels: Sequence[Hashable]) -> NDArray[Any]:
     else:
         odd = next((label for label in labels if type(label) is not str), labels[0])
         got = Described(f"{shown(odd)} of type {type(odd).__name__}")
-        refuse(owner, "labels", "all text or all whole numbers of 64 bits", got, RELABEL, TypeError)
+        refuse("labels", "all text or all whole numbers of 64 bits", got, RELABEL, TypeError)
     if array.tolist() != list(labels):
         lost = next(label for label, kept in zip(labels, array.tolist(), strict=True) if label != kept)
-        refuse(owner, "labels", "text without final NUL characters", lost, RELABEL)
+        refuse("labels", "text without final NUL characters", lost, RELABEL)
     return array

@@ -125,21 +125,20 @@ class Graph:
         relabel : bool
             Treat integers as labels.
         """
-        owner = "Graph.from_edges"
-        check_flag(owner, "directed", directed)
-        check_flag(owner, "relabel", relabel)
-        ends, labels = read_ends(owner, edges, relabel)
-        values = read_weights(owner, weights, len(ends))
+        check_flag("directed", directed)
+        check_flag("relabel", relabel)
+        ends, labels = read_ends(edges, relabel)
+        values = read_weights(weights, len(ends))
         if labels is None:
-            size = None if n_nodes is None else whole_number(owner, "n_nodes", n_nodes, 1, MAX_NODES)
-            size = check_ids(owner, ends, size)
+            size = None if n_nodes is None else whole_number("n_nodes", n_nodes, 1, MAX_NODES)
+            size = check_ids(ends, size)
         elif n_nodes is not None:
             remedy = "Isolated nodes with labels come in through Graph.from_networkx."
-            refuse(owner, "n_nodes", "None for a graph with labels", n_nodes, remedy)
+            refuse("n_nodes", "None for a graph with labels", n_nodes, remedy)
         else:
             size = len(labels)
-        check_not_empty(owner, size, "Pass n_nodes= or edges.")
-        return cls(assemble_edges(owner, ends, values, size, directed), directed, labels)
+        check_not_empty(size, "Pass n_nodes= or edges.")
+        return cls(assemble_edges(ends, values, size, directed), directed, labels)
 
     @classmethod
     def from_scipy(cls, A: Any, *, directed: bool | None = None) -> Graph:
@@ -152,11 +151,10 @@ class Graph:
         directed : bool, optional
             None: directed unless A is exactly symmetric.
         """
-        owner = "Graph.from_scipy"
         if directed is not None:
-            check_flag(owner, "directed", directed)
-        arrays, is_directed = read_matrix(owner, A, directed)
-        check_not_empty(owner, len(arrays.indptr) - 1)
+            check_flag("directed", directed)
+        arrays, is_directed = read_matrix(A, directed)
+        check_not_empty(len(arrays.indptr) - 1)
         return cls(arrays, is_directed)
 
     @classmethod
@@ -171,10 +169,9 @@ class Graph:
         weight : str, optional
             Edge attribute that holds the similarity, one where it is missing. None ignores weights.
         """
-        owner = "Graph.from_networkx"
-        nodes, ends, values = read_networkx(owner, G, weight)
-        check_not_empty(owner, len(nodes))
-        arrays = assemble_edges(owner, ends, values, len(nodes), G.is_directed())
+        nodes, ends, values = read_networkx(G, weight)
+        check_not_empty(len(nodes))
+        arrays = assemble_edges(ends, values, len(nodes), G.is_directed())
         plain = all(is_integer(node) and node == i for i, node in enumerate(nodes))
         return cls(arrays, G.is_directed(), None if plain else Labels(nodes))
 
@@ -191,10 +188,9 @@ class Graph:
         directed : bool, optional
             None: directed unless the entries are exactly symmetric.
         """
-        owner = "Graph.from_pyg"
-        ends, values, size = read_pyg(owner, data)
-        check_not_empty(owner, size)
-        arrays = assemble_edges(owner, ends, values, size, directed=True, warn_of_repeats=False)
+        ends, values, size = read_pyg(data)
+        check_not_empty(size)
+        arrays = assemble_edges(ends, values, size, directed=True, warn_of_repeats=False)
         return cls.from_scipy(Graph(arrays, True).to_scipy(), directed=directed)
 
     # what it is -----------------------------------------------------------------------------------
@@ -320,7 +316,7 @@ class Graph:
         matrix : {"adjacency", "normalized", "combinatorial"}
             Which M; see the module's text for their definitions.
         """
-        one_of("Graph.to_scipy", "matrix", matrix, MATRICES)
+        one_of("matrix", matrix, MATRICES)
         return scipy_matrix(self, matrix)
 
     def to_networkx(self) -> Any:
@@ -352,14 +348,13 @@ class Graph:
         (Graph(n_nodes=34, n_edges=78, undirected, unweighted), 'karate')
         >>> folder.cleanup()
         """
-        owner = "Graph.save"
-        if not goes_to_folder(owner, path):
-            write_graph(owner, path, *self._parts())
+        if not goes_to_folder(path):
+            write_graph(path, *self._parts())
             return
-        names = None if self._labels is None else plain_labels(owner, self._labels.values)
+        names = None if self._labels is None else plain_labels(self._labels.values)
         about: dict[str, Any] = {"n_nodes": self.n_nodes, "directed": bool(self.directed)}
         about |= {"n_self_loops": self.n_self_loops, "fingerprint": self.fingerprint}
-        write_store(owner, path, {**self._parts()[0]._asdict(), "node_labels": names}, about)
+        write_store(path, {**self._parts()[0]._asdict(), "node_labels": names}, about)
 
     @property
     def fingerprint(self) -> str:

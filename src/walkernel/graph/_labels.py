@@ -108,7 +108,7 @@ def find_ids(nodes: Any, labels: Labels | None, n_nodes: int) -> NDArray[np.int6
     if (found < 0).any():
         unknown = odd[0] if odd else flat[int(np.argmax(found < 0))]
         hint = "It is not an id: a graph with labels takes labels only." if is_integer(unknown) else ""
-        refuse("Graph", "nodes", "labels of this graph", Described(f"the unknown {shown(unknown)}"), hint)
+        refuse("nodes", "labels of this graph", Described(f"the unknown {shown(unknown)}"), hint)
     return found.reshape(array.shape)
 
 
@@ -117,19 +117,19 @@ def _check_ids(nodes: Any, n_nodes: int) -> NDArray[np.int64]:
     try:
         array = np.asarray(nodes)
     except ValueError:
-        refuse("Graph", "nodes", "whole-number ids in a rectangular array", nodes, error=TypeError)
+        refuse("nodes", "whole-number ids in a rectangular array", nodes, error=TypeError)
     if array.size == 0:
         return np.empty(array.shape, dtype=np.int64)
     if array.dtype == object and all(is_integer(x) for x in array.flat):
         largest = max(array.flat, key=abs)
         if abs(largest) > n_nodes:
-            refuse("Graph", "nodes", rule, Described(f"the id {largest}"))
+            refuse("nodes", rule, Described(f"the id {largest}"))
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        refuse("Graph", "nodes", "whole-number ids (this graph has no labels)", nodes, error=TypeError)
+        refuse("nodes", "whole-number ids (this graph has no labels)", nodes, error=TypeError)
     outside = (array < 0) | (array >= n_nodes)
     if outside.any():
-        refuse("Graph", "nodes", rule, Described(f"the id {array[outside].flat[0]}"))
+        refuse("nodes", rule, Described(f"the id {array[outside].flat[0]}"))
     return array.astype(np.int64)
 
 
@@ -138,7 +138,7 @@ def _label_array(nodes: Any) -> NDArray[Any]:
     if isinstance(nodes, np.ndarray) or hasattr(nodes, "to_numpy"):
         return np.asarray(nodes)
     if isinstance(nodes, (Set, Mapping)):
-        refuse("Graph", "nodes", "in an order: a list or an array", nodes, error=TypeError)
+        refuse("nodes", "in an order: a list or an array", nodes, error=TypeError)
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
         return fill_objects([nodes], ())
     items = list(nodes)
@@ -146,7 +146,7 @@ def _label_array(nodes: Any) -> NDArray[Any]:
         return fill_objects(items, (len(items),))
     rows = [_label_array(item) for item in items]
     if len({row.shape for row in rows}) > 1:
-        refuse("Graph", "nodes", "a rectangular array of labels", nodes)
+        refuse("nodes", "a rectangular array of labels", nodes)
     return np.stack(rows)
 
 

@@ -101,7 +101,7 @@ def read_edge_list(path: Path, directed: bool, relabel: bool) -> Contents:
         return Contents(
             Graph.from_edges(edges.ends, weights=edges.weights, directed=directed, relabel=True), {}
         )
-    size = check_ids("load_graph", edges.ends, None, f"the nodes of {path}", RELABEL)
+    size = check_ids(edges.ends, None, f"the nodes of {path}", RELABEL)
     return Contents(Graph.from_edges(edges.ends, n_nodes=size, weights=edges.weights, directed=directed), {})
 
 

@@ -92,27 +92,26 @@ def read_file(
     path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False
 ) -> Contents:
     """Read a graph and the data of its nodes; the arguments are those of ``load_graph``."""
-    owner = "load_graph"
-    check_flag(owner, "relabel", relabel)
+    check_flag("relabel", relabel)
     if directed is not None:
-        check_flag(owner, "directed", directed)
-    file = file_path(owner, path)
+        check_flag("directed", directed)
+    file = file_path(path)
     stored = _is_folder(file)
     if not (stored or is_readable(file.name)):
         rule = "a folder written by Graph.save, or a file name that ends in one of "
-        refuse(owner, "path", rule + " ".join(known_suffixes()), str(file))
+        refuse("path", rule + " ".join(known_suffixes()), str(file))
     suffix = "" if stored else bare_suffix(existing_file(file))
     if not (stored or file.is_file()):
         remedy = "Files are read more than once: copy it to a regular file first."
-        refuse(owner, "path", "a regular file or a folder", Described(f"{file}, a pipe or a device"), remedy)
+        refuse("path", "a regular file or a folder", Described(f"{file}, a pipe or a device"), remedy)
     if suffix in EDGE_LISTS:
         return read_edge_list(file, bool(directed), relabel)
     if relabel:
         kind = "folders" if stored else f"{suffix} files"
-        refuse(owner, "relabel", f"False for {kind}", relabel, "Only edge lists are relabelled.")
+        refuse("relabel", f"False for {kind}", relabel, "Only edge lists are relabelled.")
     contents = Contents(open_graph(file), {}) if stored else _read_by_suffix(file, suffix, directed)
     if directed is not None and contents.graph.directed != directed:
-        refuse(owner, "directed", f"{not directed} or None, as {file} says", directed)
+        refuse("directed", f"{not directed} or None, as {file} says", directed)
     return contents
 
 

@@ -104,12 +104,12 @@ class Multiple(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "factor", real_number("Multiple", "factor", self.factor))
+        object.__setattr__(self, "factor", real_number("factor", self.factor))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return c^g times the kernel's power."""
         if self.factor <= 0 and exponent != 1.0:
-            refuse("Multiple", "factor", "positive for a root", self.factor, "Use pair='lazy'.")
+            refuse("factor", "positive for a root", self.factor, "Use pair='lazy'.")
         return float(self.factor**exponent) * self.kernel.power(exponent, length)
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
@@ -162,7 +162,7 @@ class Scaled(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "beta", real_number("Scaled", "beta", self.beta))
+        object.__setattr__(self, "beta", real_number("beta", self.beta))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return βᵏ times the kernel's k-th term."""

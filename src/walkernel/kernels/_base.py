@@ -35,7 +35,7 @@ class Kernel(Parameters, ABC):
     matrix: str = field(default="normalized", kw_only=True)
 
     def __post_init__(self) -> None:
-        one_of(type(self).__name__, "matrix", self.matrix, MATRICES)
+        one_of("matrix", self.matrix, MATRICES)
 
     def __repr__(self) -> str:
         """Show the parameters, and the matrix where it is not the default."""
@@ -61,10 +61,10 @@ class Kernel(Parameters, ABC):
         stitches : int
             l: α is the convolution of 2l copies of f.
         """
-        whole_number("modulation", "length", length, 1)
+        whole_number("length", length, 1)
         if not self.has_root():
             raise ValueError(f"{self}: {sequences.no_root(float(np.real(self.spectrum(0.0))))}")
-        exponent = 0.5 / whole_number("modulation", "stitches", stitches, 1)
+        exponent = 0.5 / whole_number("stitches", stitches, 1)
         memory = self.__dict__.setdefault("_memory", {})
         if memory.get(exponent, NO_TERMS).size < length:
             memory[exponent] = self.power(exponent, length)
@@ -117,7 +117,7 @@ class Kernel(Parameters, ABC):
 
     def with_lengthscale(self, lengthscale: float) -> Kernel:
         """Return the same kernel, wider or narrower."""
-        refuse(type(self).__name__, "kernel", "one with a lengthscale", self, "Use kernel.scaled(beta).")
+        refuse("kernel", "one with a lengthscale", self, "Use kernel.scaled(beta).")
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
         """Return (a, b): ∂ log(coefficient k of K(z)^exponent) / ∂ log lengthscale = a + b·k.
@@ -125,7 +125,7 @@ class Kernel(Parameters, ABC):
         The lengthscale of every kernel that has one is a factor, and another one at each step:
         the k-th coefficient is A(lengthscale) · r(lengthscale)ᵏ times a number.
         """
-        refuse(type(self).__name__, "kernel", "one with a lengthscale", self)
+        refuse("kernel", "one with a lengthscale", self)
 
     def modulation_slope(self, length: int) -> NDArray[np.float64]:
         """Return ∂f/∂ log lengthscale at 0 … length − 1, shape (length,)."""
@@ -141,11 +141,11 @@ class Kernel(Parameters, ABC):
         if interval is None:
             if self.matrix == "adjacency":
                 remedy = "Give the range of the graph's eigenvalues."
-                refuse("is_positive_semidefinite", "interval", "given for an adjacency matrix", None, remedy)
+                refuse("interval", "given for an adjacency matrix", None, remedy)
             interval = (-1.0, 1.0)
         if np.shape(interval) != (2,):
-            refuse("is_positive_semidefinite", "interval", "a pair of numbers", interval)
-        low, high = (real_number("is_positive_semidefinite", "interval", end) for end in interval)
+            refuse("interval", "a pair of numbers", interval)
+        low, high = (real_number("interval", end) for end in interval)
         points = (low + high) / 2 + (high - low) / 2 * np.cos(np.linspace(0, np.pi, 2001))
         values = np.real(self.spectrum(points))
         return bool(values.min() >= -1e-12 * np.abs(values).max())
@@ -154,7 +154,7 @@ class Kernel(Parameters, ABC):
         """Return the kernel K(βM): α_k becomes βᵏ α_k and f_k becomes βᵏ f_k."""
         from walkernel.kernels._algebra import Scaled
 
-        return Scaled(self, real_number("scaled", "beta", beta), matrix=self.matrix)
+        return Scaled(self, real_number("beta", beta), matrix=self.matrix)
 
     def __add__(self, other: Kernel) -> Kernel:
         from walkernel.kernels._algebra import Sum
@@ -166,7 +166,7 @@ class Kernel(Parameters, ABC):
         from walkernel.kernels._algebra import Multiple, Product
 
         if not isinstance(other, Kernel):
-            return Multiple(self, real_number("Kernel", "factor", other), matrix=self.matrix)
+            return Multiple(self, real_number("factor", other), matrix=self.matrix)
         self._check_same_matrix(other, "*")
         return Product(self, other, matrix=self.matrix)
 
@@ -183,10 +183,9 @@ class Kernel(Parameters, ABC):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
     def _check_same_matrix(self, other: object, operation: str) -> None:
-        check_instance(f"Kernel {operation}", "the other side", other, Kernel)
+        check_instance("the other side", other, Kernel)
         if other.matrix != self.matrix:  # type: ignore[attr-defined]
             refuse(
-                f"Kernel {operation}",
                 "matrix",
                 f"the same on both sides ({self.matrix!r})",
                 other.matrix,  # type: ignore[attr-defined]
@@ -216,7 +215,7 @@ class ClosedForm(Kernel):
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
-        return self.power(1.0, whole_number("coefficients", "length", length, 1))
+        return self.power(1.0, whole_number("length", length, 1))
 
     @property
     def radius(self) -> float:

@@ -22,11 +22,11 @@ def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
     object.__setattr__(kernel, parameter, value)
 
 
-def _lengthscale(owner: str, parameter: str, value: float) -> float:
+def _lengthscale(parameter: str, value: float) -> float:
     """Return a lengthscale whose square is a positive, finite number."""
-    number = real_number(owner, parameter, value, above=0)
+    number = real_number(parameter, value, above=0)
     if not 1e-100 < number < 1e100:
-        refuse(owner, parameter, "between 1e-100 and 1e100", value)
+        refuse(parameter, "between 1e-100 and 1e100", value)
     return number
 
 
@@ -45,7 +45,7 @@ class Diffusion(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "sigma", _lengthscale("Diffusion", "sigma", self.sigma))
+        _store(self, "sigma", _lengthscale("sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return e^-s sᵏ/k! with s = t·exponent."""
@@ -99,8 +99,8 @@ class RegularizedLaplacian(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "d", real_number("RegularizedLaplacian", "d", self.d, above=0))
-        _store(self, "sigma", _lengthscale("RegularizedLaplacian", "sigma", self.sigma))
+        _store(self, "d", real_number("d", self.d, above=0))
+        _store(self, "sigma", _lengthscale("sigma", self.sigma))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
@@ -156,8 +156,8 @@ class Matern(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "nu", real_number("Matern", "nu", self.nu, above=0))
-        _store(self, "kappa", _lengthscale("Matern", "kappa", self.kappa))
+        _store(self, "nu", real_number("nu", self.nu, above=0))
+        _store(self, "kappa", _lengthscale("kappa", self.kappa))
 
     @property
     def _regularized(self) -> RegularizedLaplacian:
@@ -218,10 +218,10 @@ class PStepRandomWalk(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "p", whole_number("PStepRandomWalk", "p", self.p, 1))
-        _store(self, "alpha", real_number("PStepRandomWalk", "alpha", self.alpha, minimum=2))
+        _store(self, "p", whole_number("p", self.p, 1))
+        _store(self, "alpha", real_number("alpha", self.alpha, minimum=2))
         if self.p * math.log(self.alpha) > 700:
-            refuse("PStepRandomWalk", "alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
+            refuse("alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return binom(s, k) (α−1)^(s−k) with s = p·exponent."""
@@ -262,9 +262,9 @@ class InverseCosine(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "scale", real_number("InverseCosine", "scale", self.scale))
+        _store(self, "scale", real_number("scale", self.scale))
         if self.scale == 0:
-            refuse("InverseCosine", "scale", "a number other than 0", self.scale)
+            refuse("scale", "a number other than 0", self.scale)
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return √½ (π·scale/4)ᵏ/k! with signs + + − −, or the series of (1 + u)^g h(u)^g."""

@@ -58,11 +58,11 @@ class Parameters:
         >>> (wk.Diffusion(2.0) + wk.Matern()).set_params(left__sigma=3.0).left
         Diffusion(sigma=3.0)
         """
-        owner, new = type(self).__name__, self.get_params(deep=False)
+        new = self.get_params(deep=False)
         of_parts: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             first, _, rest = name.partition("__")
-            one_of(owner, "the name of a parameter", first, new)
+            one_of("the name of a parameter", first, new)
             if rest:
                 of_parts.setdefault(first, {})[rest] = value
             else:
@@ -70,7 +70,7 @@ class Parameters:
         for name, part in new.items():
             asked = of_parts.get(name, {})
             if asked and not isinstance(part, Parameters):
-                refuse(owner, name, "a kernel, to have parameters of its own", part)
+                refuse(name, "a kernel, to have parameters of its own", part)
             if isinstance(part, Parameters):
                 asked = {"matrix": new["matrix"]} | asked if "matrix" in params else asked
                 new[name] = part = part.set_params(**asked) if asked else part
@@ -79,7 +79,7 @@ class Parameters:
                         f"that of the whole, {new['matrix']!r}",
                         "Set matrix for all parts at once.",
                     )
-                    refuse(owner, f"{name}.matrix", rule, part.matrix, remedy)
+                    refuse(f"{name}.matrix", rule, part.matrix, remedy)
         return type(self)(**new)
 
     def __sklearn_clone__(self) -> Self:

@@ -52,15 +52,15 @@ FIRST_END, LAST_END = LEGENDRE @ (-1.0) ** np.arange(16), LEGENDRE.sum(axis=1)
 
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
     """Return the first ``length`` terms of (a * b)_k = Σ_p a_p b_{k−p}."""
-    length = whole_number("convolve", "length", length, 1)
-    full = np.convolve(_sequence("convolve", "a", a)[:length], _sequence("convolve", "b", b)[:length])
+    length = whole_number("length", length, 1)
+    full = np.convolve(_sequence("a", a)[:length], _sequence("b", b)[:length])
     return fit_length(full, length)
 
 
-def _sequence(owner: str, parameter: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = real_array(owner, parameter, values, ndim=1)
+def _sequence(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = real_array(parameter, values, ndim=1)
     if array.size == 0:
-        refuse(owner, parameter, "a non-empty list", values)
+        refuse(parameter, "a non-empty list", values)
     return array
 
 
@@ -91,17 +91,16 @@ def deconvolve(
     >>> deconvolve([1.0, 2.0, 1.0], [1.0, 1.0])
     array([1., 1., 0.])
     """
-    alpha = _sequence("deconvolve", "coefficients", coefficients)
-    divisor = _sequence("deconvolve", "modulation", modulation)
+    alpha = _sequence("coefficients", coefficients)
+    divisor = _sequence("modulation", modulation)
     if divisor[0] == 0:
         refuse(
-            "deconvolve",
             "modulation",
             "a sequence that starts with a number other than zero",
             modulation,
             "Choose f₂ with f₂(0) ≠ 0.",
         )
-    n = alpha.size if length is None else whole_number("deconvolve", "length", length, 1)
+    n = alpha.size if length is None else whole_number("length", length, 1)
     return _with_enough_digits(lambda: _divide(_decimals(alpha), _decimals(divisor), n))
 
 

@@ -40,9 +40,9 @@ class PowerSeries(ClosedForm):
     terms: tuple[float, ...] = (1.0,)
 
     def __init__(self, coefficients: ArrayLike, *, matrix: str = "normalized") -> None:
-        terms = real_array("PowerSeries", "coefficients", coefficients, ndim=1)
+        terms = real_array("coefficients", coefficients, ndim=1)
         if terms.size == 0:
-            refuse("PowerSeries", "coefficients", "a non-empty list", coefficients)
+            refuse("coefficients", "a non-empty list", coefficients)
         object.__setattr__(self, "terms", tuple(terms.tolist()))
         object.__setattr__(self, "matrix", matrix)
         super().__post_init__()
@@ -71,7 +71,7 @@ class PowerSeries(ClosedForm):
         >>> wk.PowerSeries.from_function(lambda x: 1 / (1 - x / 2)).coefficients(4)
         array([1.   , 0.5  , 0.25 , 0.125])
         """
-        one_of("PowerSeries.from_function", "matrix", matrix, MATRICES)
+        one_of("matrix", matrix, MATRICES)
         return AnalyticFunction(fn, matrix=matrix)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -142,9 +142,9 @@ class SquaredSeries(ClosedForm):
     f: tuple[float, ...] = (1.0,)
 
     def __init__(self, modulation: ArrayLike, *, matrix: str = "normalized") -> None:
-        f = real_array("SquaredSeries", "modulation", modulation, ndim=1)
+        f = real_array("modulation", modulation, ndim=1)
         if f.size == 0:
-            refuse("SquaredSeries", "modulation", "a non-empty list", modulation)
+            refuse("modulation", "a non-empty list", modulation)
         object.__setattr__(self, "f", tuple(f.tolist()))
         object.__setattr__(self, "matrix", matrix)
         super().__post_init__()
@@ -207,27 +207,21 @@ class AnalyticFunction(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        owner = "PowerSeries.from_function"
         if not callable(self.fn):
-            refuse(owner, "fn", "a function of complex arrays", self.fn, error=TypeError)
+            refuse("fn", "a function of complex arrays", self.fn, error=TypeError)
         points = np.exp(1j * np.linspace(0.1, 3.0, 7))
         try:
             with np.errstate(all="ignore"):
                 values = np.asarray(self.fn(points), dtype=np.complex128)
                 mirrored = np.asarray(self.fn(points.conj()), dtype=np.complex128)
         except (TypeError, ValueError) as error:
-            refuse(
-                owner, "fn", "vectorised over complex arrays", Described(f"{type(error).__name__}: {error}")
-            )
+            refuse("fn", "vectorised over complex arrays", Described(f"{type(error).__name__}: {error}"))
         if values.shape != points.shape:
-            refuse(owner, "fn", "elementwise", Described(f"shape {values.shape} from shape {points.shape}"))
+            refuse("fn", "elementwise", Described(f"shape {values.shape} from shape {points.shape}"))
         if np.isfinite(values).all() and not np.allclose(mirrored, values.conj(), rtol=1e-8):
-            refuse(
-                owner, "fn", "real on the real axis", Described("fn(z̄) different from the conjugate of fn(z)")
-            )
+            refuse("fn", "real on the real axis", Described("fn(z̄) different from the conjugate of fn(z)"))
         if not self._is_reproduced():
             refuse(
-                owner,
                 "fn",
                 "analytic in a disc about 0",
                 Described("a function whose series does not reproduce it"),
@@ -264,7 +258,7 @@ class AnalyticFunction(Kernel):
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients by Cauchy's formula."""
-        whole_number("coefficients", "length", length, 1)
+        whole_number("length", length, 1)
         return self.remembered(
             ("coefficients", length), lambda: sequences.power_on_circle(self.fn, 1.0, length, self.radius)
         ).copy()

@@ -114,12 +114,9 @@ class KernelOperator(LinearOperator):
         except ValueError:
             array = np.asarray(None)
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
-            refuse(
-                "KernelOperator @", "the right-hand side", "a real vector or matrix", other, error=TypeError
-            )
+            refuse("the right-hand side", "a real vector or matrix", other, error=TypeError)
         if array.shape[0] != self.shape[1]:
             refuse(
-                "KernelOperator @",
                 "the right-hand side",
                 f"of length {self.shape[1]}, one value for each node",
                 Described(f"shape {array.shape}"),
@@ -129,16 +126,16 @@ class KernelOperator(LinearOperator):
 
     def _times_tensor(self, other: Any) -> Any:
         """Return K @ v as a tensor for a tensor."""
-        owner, what = "KernelOperator @", "the right-hand side"
+        what = "the right-hand side"
         if other.is_complex() or str(other.layout) != "torch.strided" or other.ndim not in (1, 2):
             got = Described(f"a tensor of shape {tuple(other.shape)}, {other.dtype} and {other.layout}")
-            refuse(owner, what, "a real vector or matrix", got, error=TypeError)
+            refuse(what, "a real vector or matrix", got, error=TypeError)
         if other.shape[0] != self.shape[1]:
             rule = f"of length {self.shape[1]}, one value for each node"
-            refuse(owner, what, rule, Described(f"shape {tuple(other.shape)}"))
+            refuse(what, rule, Described(f"shape {tuple(other.shape)}"))
         if other.requires_grad:
             remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
-            refuse(owner, what, "a tensor without gradients", Described("one that requires them"), remedy)
+            refuse(what, "a tensor without gradients", Described("one that requires them"), remedy)
         V = other if other.is_floating_point() else other.double()
         columns = V[:, None] if V.ndim == 1 else V
         return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(other.shape)
@@ -154,7 +151,6 @@ class KernelOperator(LinearOperator):
         array = other if _is_tensor(other) else np.asarray(other)
         if array.ndim not in (1, 2) or array.shape[-1] != self.shape[0]:
             refuse(
-                "@ KernelOperator",
                 "the left-hand side",
                 f"of length {self.shape[0]}, one value for each node",
                 Described(f"shape {tuple(array.shape)}"),
@@ -189,12 +185,7 @@ class KernelOperator(LinearOperator):
         try:
             i, j = np.broadcast_arrays(i, j)
         except ValueError:
-            refuse(
-                "entries",
-                "rows and cols",
-                "of shapes that broadcast",
-                Described(f"shapes {i.shape} and {j.shape}"),
-            )
+            refuse("rows and cols", "of shapes that broadcast", Described(f"shapes {i.shape} and {j.shape}"))
         return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
     @door
@@ -287,8 +278,8 @@ class KernelOperator(LinearOperator):
     @door
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return the rows of some nodes as a dense array, (len(nodes), n)."""
-        positions = self._row_positions("rows", nodes)
-        fits_in_memory("rows", (positions.size, self.shape[1]), "Ask for fewer rows at a time.")
+        positions = self.positions("nodes", nodes)
+        fits_in_memory((positions.size, self.shape[1]), "Ask for fewer rows at a time.")
         return self._rows(positions)
 
     @door
@@ -299,7 +290,7 @@ class KernelOperator(LinearOperator):
         certain. A warning says where walks found fewer than k nodes, and where hardly a walk leads from one
         of the 16 nodes of the most edges to the last of its neighbours.
         """
-        positions, found, values = self._best("topk", nodes, k)
+        positions, found, values = self._best(nodes, k)
         if not self._is_exact:
             self._warn_of_few_walks(positions, found, values)
         return Neighbors(self._names(found), values)
@@ -323,7 +314,7 @@ class KernelOperator(LinearOperator):
                 node = shown(self.graph.names(self.ids[positions[rows[:1]]])[0])
                 others = f" and {rows.size - 1} other nodes" if rows.size > 1 else ""
                 remedy = "Use more walks, or estimate_topk, which tells which of them are certain."
-                warn(f"topk: {trouble} node {node}{others}. {remedy}")
+                warn(f"{trouble} node {node}{others}. {remedy}")
 
     def _are_rare(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
@@ -351,9 +342,9 @@ class KernelOperator(LinearOperator):
         >>> best.nodes[0, 0], bool(best.stderr[0, 0] > 0), best.certified
         ('c', True, array([ True]))
         """
-        k = whole_number("estimate_topk", "k", k, 1)
+        k = whole_number("k", k, 1)
         examined = min(k + max(k, RUNNERS_UP), max(k, self.shape[1]))
-        positions, found, values = self._best("estimate_topk", nodes, examined + 1)
+        positions, found, values = self._best(nodes, examined + 1)
         errors, belongs = np.full(found.shape, np.nan), np.zeros((positions.size, k), dtype=bool)
         for first in range(0, positions.size, NEIGHBORS_AT_ONCE):
             part = slice(first, first + NEIGHBORS_AT_ONCE)
@@ -373,13 +364,11 @@ class KernelOperator(LinearOperator):
         """Return a bound on what walks can add to an entry beyond exact heads; infinity if none is known."""
         return math.inf
 
-    def _best(
-        self, owner: str, nodes: Any, k: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _best(self, nodes: Any, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Return the positions of nodes and of their neighbours, and values; -1 and NaN where none are."""
-        positions = self._row_positions(owner, nodes)
-        k = whole_number(owner, "k", k, 1)
-        fits_in_memory(owner, (positions.size, k), "Use a smaller k.")
+        positions = self.positions("nodes", nodes)
+        k = whole_number("k", k, 1)
+        fits_in_memory((positions.size, k), "Use a smaller k.")
         found = np.full((positions.size, k), -1, dtype=np.int64)
         values = np.full((positions.size, k), np.nan)
         size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
@@ -405,7 +394,7 @@ class KernelOperator(LinearOperator):
     @door
     def to_dense(self) -> NDArray[np.float64]:
         """Return the whole matrix, (n, n); refused above 4 GiB."""
-        fits_in_memory("to_dense", self.shape, "Use K @ v, K.entries or K.rows(nodes).")
+        fits_in_memory(self.shape, "Use K @ v, K.entries or K.rows(nodes).")
         return self._rows(np.arange(self.shape[0]))
 
     def _positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
@@ -419,17 +408,14 @@ class KernelOperator(LinearOperator):
         outside = self.ids[found] != ids
         if outside.any():
             stranger = self.graph.names(np.atleast_1d(ids)[np.atleast_1d(outside)])[0]
-            refuse("KernelOperator", parameter, "among the operator's own nodes (K.nodes)", stranger)
+            refuse(parameter, "among the operator's own nodes (K.nodes)", stranger)
         return np.asarray(found)
 
     def positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
         """Return which rows some nodes stand for, a flat list; those of other operators are refused."""
-        return self._row_positions(parameter, nodes)
-
-    def _row_positions(self, owner: str, nodes: Any) -> NDArray[np.int64]:
-        positions = np.atleast_1d(self._positions("nodes", nodes))
+        positions = np.atleast_1d(self._positions(parameter, nodes))
         if positions.ndim > 1:
-            refuse(owner, "nodes", "a flat list of nodes", positions)
+            refuse(parameter, "a flat list of nodes", positions)
         return positions
 
 
@@ -452,8 +438,8 @@ def entries_by_rows(
     return result
 
 
-def check_nodes(owner: str, graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
+def check_nodes(graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
     """Return the ids of distinct nodes, all of the graph's if none are given."""
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    check_distinct(owner, "nodes", ids, graph.names)
+    check_distinct("nodes", ids, graph.names)
     return ids

@@ -91,7 +91,7 @@ class Estimate:
         walks in ``benchmarks/interval_coverage.py``, and more than 95 % where edges of very different weights
         leave much to a few walks: error bars are then those of the worst case.
         """
-        level = real_number("interval", "level", level, above=0, below=1)
+        level = real_number("level", level, above=0, below=1)
         wide = 0.0 if self.n_groups == 0 else float(stdtrit(self.n_groups - 1, (1 + level) / 2))
         return self.value - wide * self.stderr, self.value + wide * self.stderr
 
@@ -117,12 +117,12 @@ def count_groups(n_walks: int, sampler: Sampler) -> int:
     return next((d for d in divisors if d >= MIN_GROUPS), divisors[-1])
 
 
-def enough_groups(owner: str, n_walks: int, sampler: Sampler) -> int:
+def enough_groups(n_walks: int, sampler: Sampler) -> int:
     """Return the number of groups, and refuse one."""
     groups = count_groups(n_walks, sampler)
     if groups < 2:
         remedy = "Use more walks, or a multiple of the sampler's group."
-        refuse(owner, "n_walks", "enough for two groups of walks", n_walks, remedy)
+        refuse("n_walks", "enough for two groups of walks", n_walks, remedy)
     return groups
 
 

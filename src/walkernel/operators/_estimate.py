@@ -110,20 +110,18 @@ def estimate_kernel(
     >>> wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), tolerance=1e-3).explain().error <= 1e-3
     True
     """
-    owner = "estimate_kernel"
     request = validate_request(
-        owner, graph, kernel, n_walks,
+        graph, kernel, n_walks,
         sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
     )  # fmt: skip
-    where, report = resolve(owner, engine), progress_callback(owner, progress)
+    where, report = resolve(engine), progress_callback(progress)
     if directory is not None:
-        check_no_tolerance(owner, tolerance)
+        check_no_tolerance(tolerance)
     source = partial(_sample_features, where, report, directory)
-    return build_operator(request, tolerance, check_seed(owner, seed), where, source)
+    return build_operator(request, tolerance, check_seed(seed), where, source)
 
 
 def validate_request(
-    owner: str,
     graph: Graph,
     kernel: Kernel,
     n_walks: int | None,
@@ -136,18 +134,14 @@ def validate_request(
     budget: float | None,
 ) -> Request:
     """Check what was asked for."""
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
-    check_instance(
-        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
-    )
-    one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
-    one_of(owner, "ensembles", ensembles, (None, "independent", "shared", "debiased"))
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    one_of("pair", pair, ("auto", "symmetric", "lazy"))
+    one_of("ensembles", ensembles, (None, "independent", "shared", "debiased"))
     if sampler is not None:
-        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance("sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
-    ids = check_nodes(owner, graph, nodes)
+    ids = check_nodes(graph, nodes)
     return Request(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
 
 
@@ -167,11 +161,11 @@ def build_operator(
     return walk(plan)
 
 
-def check_no_tolerance(owner: str, tolerance: float | None) -> None:
+def check_no_tolerance(tolerance: float | None) -> None:
     """Refuse to keep walks in files that are thrown away when more are needed."""
     if tolerance is not None:
         remedy = "Estimate without a directory first, and take n_walks and sampler of K.origin.spec."
-        refuse(owner, "tolerance", "None with a directory", tolerance, remedy)
+        refuse("tolerance", "None with a directory", tolerance, remedy)
 
 
 Source = Callable[[FeatureJob], Sequence[FeatureMatrix]]
@@ -187,9 +181,9 @@ def _sample_features(
     """Return the features of a job; in a directory, one folder has those of each direction of walks."""
     if directory is None:
         return engine.features(job, progress)
-    place = file_path("estimate_kernel", directory, parameter="directory")
+    place = file_path(directory, parameter="directory")
     folder = place / ("against-edges" if job.spec.transpose else "along-edges")
-    return store("estimate_kernel", folder, job, None, engine, progress)
+    return store(folder, job, None, engine, progress)
 
 
 def _factors(

@@ -41,11 +41,11 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     array([[1., 1.],
            [1., 1.]])
     """
-    check_instance("exact_kernel", "graph", graph, Graph)
-    check_instance("exact_kernel", "kernel", kernel, Kernel)
-    fits_in_memory("exact_kernel", (graph.n_nodes, graph.n_nodes), "Use polynomial_operator(graph, kernel).")
+    check_instance("graph", graph, Graph)
+    check_instance("kernel", kernel, Kernel)
+    fits_in_memory((graph.n_nodes, graph.n_nodes), "Use polynomial_operator(graph, kernel).")
     check_convergence(graph, kernel)
-    check_rounding("exact_kernel", graph, kernel)
+    check_rounding(graph, kernel)
     M = graph.to_scipy(kernel.matrix).toarray()
     if not graph.directed:
         eigenvalues, vectors = scipy.linalg.eigh(M)
@@ -53,7 +53,7 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
             values = np.real(kernel.spectrum(eigenvalues))
         if not np.isfinite(values).all():
             remedy = "Scale the kernel, or use matrix='normalized'."
-            refuse("exact_kernel", "kernel", "of finite values on the graph's eigenvalues", kernel, remedy)
+            refuse("kernel", "of finite values on the graph's eigenvalues", kernel, remedy)
         K = (vectors * values) @ vectors.T
         return np.asarray((K + K.T) / 2)
     unit = 2.0 ** math.ceil(math.log2(max(1.0, spectral_radius(graph, kernel.matrix))))

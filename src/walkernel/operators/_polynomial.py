@@ -83,7 +83,7 @@ class PolynomialOperator(KernelOperator):
         """Return M X, threads over rows; Mᵀ is kept by columns, whose sums are made in turn."""
         if self.matrix.format != "csr":
             return np.asarray(self.matrix @ X)
-        return multiply(self.matrix, X, thread_count("polynomial_operator", self.n_threads))
+        return multiply(self.matrix, X, thread_count(self.n_threads))
 
     def _transpose(self) -> PolynomialOperator:
         if not self.graph.directed:
@@ -107,7 +107,6 @@ class PolynomialOperator(KernelOperator):
         cost = needed.size * self.coefficients.size * (self.matrix.nnz + self.shape[0])
         if cost > MAX_DIAGONAL:
             refuse(
-                "KernelOperator",
                 "the entries asked for",
                 "in few enough rows for a deterministic product",
                 Described(f"{needed.size} rows of a graph of {self.shape[0]} nodes"),
@@ -146,11 +145,10 @@ def polynomial_operator(
     >>> bool(abs(K.to_dense() - wk.exact_kernel(graph, wk.Diffusion(sigma=2.0))).max() < 1e-9)
     True
     """
-    owner = "polynomial_operator"
-    check_instance(owner, "graph", graph, Graph)
-    check_instance(owner, "kernel", kernel, Kernel)
-    tol = real_number(owner, "tol", tol, above=0, below=1)
-    where = polynomial_engine(owner, engine)
+    check_instance("graph", graph, Graph)
+    check_instance("kernel", kernel, Kernel)
+    tol = real_number("tol", tol, above=0, below=1)
+    where = polynomial_engine(engine)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
     unit, terms, tol = suited_polynomial(graph, kernel, tol)
@@ -159,9 +157,9 @@ def polynomial_operator(
     return PolynomialOperator(graph, scaled, terms, recurrence, tol, where.n_threads)
 
 
-def polynomial_engine(owner: str, engine: str | Engine | None) -> CPU:
+def polynomial_engine(engine: str | Engine | None) -> CPU:
     """Return where polynomials are computed: on the CPU, also where WALKERNEL_ENGINE names another one."""
-    found = CPU() if engine is None else resolve(owner, engine)
+    found = CPU() if engine is None else resolve(engine)
     if not isinstance(found, CPU):
-        refuse(owner, "engine", "None or walkernel.engines.CPU(), where polynomials are computed", engine)
+        refuse("engine", "None or walkernel.engines.CPU(), where polynomials are computed", engine)
     return found

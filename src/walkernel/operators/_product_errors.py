@@ -181,7 +181,7 @@ def _multiply_groups(
         total = np.empty(values.shape[1], dtype=values.dtype)
         multiply_groups(first, last, *matrix, sizes, values, total, product)
 
-    over_threads(work, features.indptr, thread_count("estimate_product", n_threads))
+    over_threads(work, features.indptr, thread_count(n_threads))
     return product
 
 

@@ -126,7 +126,6 @@ class StitchedOperator(KernelOperator):
         needed = np.unique(rows).size
         if needed * self._deposits() > MAX_PRODUCTS:
             refuse(
-                "KernelOperator",
                 "the entries asked for",
                 "in few enough rows for a product of factors",
                 Described(f"{needed} rows of a graph of {self.shape[0]} nodes"),
@@ -150,7 +149,7 @@ class StitchedOperator(KernelOperator):
     def _jackknife_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], int]:
-        without = np.array([K._entries(rows, columns) for K in self.without_groups("estimate")])
+        without = np.array([K._entries(rows, columns) for K in self.without_groups()])
         return jackknife_errors(without, axis=0), len(without)
 
     @property
@@ -239,7 +238,7 @@ class StitchedOperator(KernelOperator):
         up from the right. For shared walks, whose F has no such factors, the products are made anew.
         """
         if self.ensembles == "shared":
-            without = np.array([K._matmat(V) for K in self.without_groups("estimate_product")])
+            without = np.array([K._matmat(V) for K in self.without_groups()])
             moved = (len(without) - 1) * (without - without.mean(axis=0))
             return np.moveaxis(moved, 0, -1), np.zeros_like(V)
         total: NDArray[np.float64] | float = 0.0
@@ -252,14 +251,13 @@ class StitchedOperator(KernelOperator):
             total = total + moved / len(self._products)
         return np.asarray(total), np.zeros_like(V)
 
-    def without_groups(self, owner: str) -> Iterator[StitchedOperator]:
+    def without_groups(self) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
         origins = [factor.origin for factor in self.factors if factor.origin is not None]
-        groups = enough_groups(owner, origins[0].spec.n_walks, origins[0].spec.sampler)
+        groups = enough_groups(origins[0].spec.n_walks, origins[0].spec.sampler)
         needed = groups * sum(16 * (factor.left.nnz + factor.right.nnz) for factor in self.factors)
         if needed > MAX_MEMORY:
             refuse(
-                owner,
                 "the operator",
                 "small enough for the features of all groups of walks, which its error bars are made of",
                 Described(f"{needed / 2**30:.0f} GiB of them"),

@@ -40,7 +40,6 @@ from walkernel.operators._walk import FeatureOperator
 from walkernel.planning import (
     LAST_RESORT,
     MANY_GROUPS,
-    OWNER,
     RARELY,
     Plan,
     Request,
@@ -129,18 +128,18 @@ def _refuse_unreachable(request: Request, received: str) -> NoReturn:
     """Refuse a tolerance that batch after batch would not come nearer to."""
     rule = f"None for {request.kernel}, unless the error of the first walks tells how many are needed"
     remedy = "Give n_walks or budget in place of a tolerance, or use polynomial_operator."
-    refuse(OWNER, "tolerance", rule, Described(f"an error of {received}"), remedy)
+    refuse("tolerance", rule, Described(f"an error of {received}"), remedy)
 
 
 def _checked(request: Request, tolerance: object) -> float:
     """Return the tolerance, and refuse what it cannot go together with."""
-    wanted = real_number(OWNER, "tolerance", tolerance, above=0, below=1)
+    wanted = real_number("tolerance", tolerance, above=0, below=1)
     for name in ("n_walks", "budget"):
         if getattr(request, name) is not None:
-            refuse(OWNER, "tolerance", f"None if {name} is given", tolerance, "Give one of the two.")
+            refuse("tolerance", f"None if {name} is given", tolerance, "Give one of the two.")
     if request.ensembles == "shared":
         refuse(
-            OWNER, "ensembles", "None, 'independent' or 'debiased' with a tolerance", request.ensembles,
+            "ensembles", "None, 'independent' or 'debiased' with a tolerance", request.ensembles,
             "Shared walks are biased on the diagonal, which no spread of theirs tells of.",
         )  # fmt: skip
     modulated = Modulated.of(request.graph, settle(request)[0])
@@ -149,7 +148,7 @@ def _checked(request: Request, tolerance: object) -> float:
         problem = lack_of_variance(modulated, request.sampler or LAST_RESORT)
     if problem:
         rule = "None where walks have no finite variance, so that no error can be promised"
-        refuse(OWNER, "tolerance", rule, tolerance, problem)
+        refuse("tolerance", rule, tolerance, problem)
     if request.sampler is None:
         check_served(modulated)
     return wanted
@@ -241,7 +240,7 @@ def _refuse_excess(request: Request, tolerance: float, n_steps: float, K: Operat
         return
     rule = f"one that {MAX_STEPS:.0e} steps and {MAX_BYTES / 2**30:.0f} GiB are enough for"
     needed = f"{tolerance:g}, which takes about {n_steps:.1g} steps and {n_bytes / 2**30:.2g} GiB or more"
-    refuse(OWNER, "tolerance", rule, Described(needed), _remedy(request, tolerance))
+    refuse("tolerance", rule, Described(needed), _remedy(request, tolerance))
 
 
 def _remedy(request: Request, tolerance: float) -> str:

@@ -149,7 +149,7 @@ class FeatureOperator(KernelOperator):
         """Return standard errors, whether too few walks contribute to tell, and the number of groups."""
         if self.origin is None:  # the transpose of an operator
             return self._transpose()._errors_and_rarity(columns, rows)
-        groups = enough_groups("estimate", self.origin.spec.n_walks, self.origin.spec.sampler)
+        groups = enough_groups(self.origin.spec.n_walks, self.origin.spec.sampler)
         return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
 
     def _entry_estimate(
@@ -170,7 +170,7 @@ class FeatureOperator(KernelOperator):
         """Return how the walks were drawn, also those of an operator that this is the transpose of."""
         origin = self.origin or self._transpose().origin
         if origin is None:
-            refuse("KernelOperator", "the operator", "made by estimate_kernel to have error bars", self)
+            refuse("the operator", "made by estimate_kernel to have error bars", self)
         return origin
 
     def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -198,7 +198,7 @@ class FeatureOperator(KernelOperator):
         """
         is_transposed = self.origin is None  # the transpose of an operator
         origin = self._walked_by()
-        groups = enough_groups("estimate_product", origin.spec.n_walks, origin.spec.sampler)
+        groups = enough_groups(origin.spec.n_walks, origin.spec.sampler)
         walked = origin.walked(self.ids)
         left, right = walked[::-1] if is_transposed else walked
         product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
@@ -231,9 +231,9 @@ class LazyOperator(FeatureOperator):
 
     def rows(self, nodes: Any) -> NDArray[np.float64]:
         """Return rows of K̂ over *all* nodes of the graph, dense, (len(nodes), n_nodes)."""
-        positions = self._row_positions("rows", nodes)
+        positions = self.positions("nodes", nodes)
         shape = (positions.size, self.graph.n_nodes)
-        fits_in_memory("rows", shape, "Ask for fewer rows at a time.")
+        fits_in_memory(shape, "Ask for fewer rows at a time.")
         if self._reached is None:
             return np.asarray(self.left.rows(positions).toarray())
         result = np.zeros(shape)

@@ -4,7 +4,6 @@ from walkernel.planning._allocation import MANY_GROUPS, RARELY, Sizes, is_exact,
 from walkernel.planning._degree import check_rounding, find_polynomial, suited_polynomial
 from walkernel.planning._pair import check_covariance, check_served, choose_pair, divergence
 from walkernel.planning._plan import (
-    OWNER,
     Plan,
     Request,
     check_reach,
@@ -29,7 +28,6 @@ __all__ = [
     "LAST_RESORT",
     "MANY_GROUPS",
     "NARROWER",
-    "OWNER",
     "RARELY",
     "WIDER",
     "Plan",

@@ -44,27 +44,25 @@ def suited_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial:
     Entries of M are rounded to ε. Where the kernel is so steep that this alone changes it by more than
     ``tol``, the polynomial is as exact as that; a warning says so where hardly eight digits are left.
     """
-    check_rounding("polynomial_operator", graph, kernel, tol)
+    check_rounding(graph, kernel, tol)
     found = find_polynomial(graph, kernel, tol)
     if found is None:
         remedy = "Use a larger tol, or a narrower kernel."
-        refuse(
-            "polynomial_operator", "tol", f"within reach of a polynomial of degree {MAX_TERMS}", tol, remedy
-        )
+        refuse("tol", f"within reach of a polynomial of degree {MAX_TERMS}", tol, remedy)
     return found
 
 
-def check_rounding(owner: str, graph: Graph, kernel: Kernel, tol: float = 0.0) -> None:
+def check_rounding(graph: Graph, kernel: Kernel, tol: float = 0.0) -> None:
     """Refuse a kernel of which the rounding of M leaves no digits; warn where it leaves hardly eight."""
     rounding = _rounding(graph, kernel)
     if not rounding <= MAX_ROUNDING:
         refuse(
-            owner, "kernel", "one that the rounding of M to 16 digits leaves intact",
+            "kernel", "one that the rounding of M to 16 digits leaves intact",
             Described(f"{kernel}, which it changes by {rounding:.1g} of its maximum"), "Use a narrower one.",
         )  # fmt: skip
     if rounding > max(tol, LOUD_ROUNDING):
         warn(
-            f"{owner}: {kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of "
+            f"{kernel} is so wide that rounding the entries of M changes it by {rounding:.1g} of "
             "its maximum, which is the error here."
         )
 

@@ -83,11 +83,11 @@ def check_served(modulated: Modulated) -> None:
     raise ValueError(f"{modulated.name} is too wide for walks: {reason}. {remedy}.")
 
 
-def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
+def check_covariance(graph: Graph, kernel: Kernel) -> None:
     """Refuse a kernel that is no covariance on the graph, with the reason."""
     if graph.directed:
         refuse(
-            owner, "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
+            "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",
             graph, "Use Graph.from_scipy(A + A.T).",
         )  # fmt: skip
     reach = 1.0 if kernel.matrix != "adjacency" else float(spectral_radius(graph, "adjacency"))
@@ -96,10 +96,10 @@ def check_covariance(owner: str, graph: Graph, kernel: Kernel) -> None:
         values = np.real(kernel.spectrum(points))
         worst = int(values.argmin())
         refuse(
-            owner, "kernel", "positive semidefinite, as a covariance is",
+            "kernel", "positive semidefinite, as a covariance is",
             Described(f"{kernel}, whose eigenvalue at λ = {points[worst]:.3g} is {values[worst]:.3g}"),
             "Diffusion, RegularizedLaplacian and Matern always are.",
         )  # fmt: skip
     if not kernel.has_root():
         remedy = "NodeSmoother takes it, with the lazy pair."
-        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
+        refuse("kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)

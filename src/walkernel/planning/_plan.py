@@ -26,7 +26,6 @@ from walkernel.planning._pair import check_served, choose_pair
 from walkernel.planning._sampler import MAX_STITCHES, checked_sampler, warn_of_unreached
 from walkernel.walks import MAX_WALKS, CoupledWalks, Sampler
 
-OWNER = "estimate_kernel"
 DEFAULT_STEPS = 400
 """Steps from each node if nothing is said, and more where three walks are longer."""
 MAX_CHOSEN = 6
@@ -61,7 +60,7 @@ class Plan(NamedTuple):
 def make_plan(request: Request) -> Plan:
     """Decide all that is left open."""
     if request.n_walks is not None and request.budget is not None:
-        refuse(OWNER, "budget", "None if n_walks is given", request.budget, "Give one of the two.")
+        refuse("budget", "None if n_walks is given", request.budget, "Give one of the two.")
     weights, note = settle(request)
     if request.sampler is not None or not _has_finite_variance(request, weights):
         return _with_sampler(request, weights, note)
@@ -85,7 +84,7 @@ def settle(request: Request) -> tuple[Pair, str]:
     """Return the pair, of as many factors as were asked for, and the reason for it if there is one."""
     stitches = 1
     if request.stitches is not None:
-        stitches = whole_number(OWNER, "stitches", request.stitches, 1, MAX_STITCHES)
+        stitches = whole_number("stitches", request.stitches, 1, MAX_STITCHES)
     weights, note = choose_pair(request.graph, request.kernel, request.pair, request.sampler, stitches)
     _check_stitches(stitches, request.local, weights, note)
     return weights, note
@@ -102,14 +101,14 @@ def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
         return edges_of_heads(request, weights, ensembles, limit)
 
     if request.n_walks is not None:
-        n_walks = whole_number(OWNER, "n_walks", request.n_walks, 1, MAX_WALKS)
+        n_walks = whole_number("n_walks", request.n_walks, 1, MAX_WALKS)
         sizes = sizes_of(stitches)
         limit = n_walks * float(matched_after(sizes, 0).sum()) * stitches
         walks = allocate_walks(sizes, costs(limit), n_walks, lambda head: matched_after(sizes, head))
         return walks._replace(stitches=stitches)
     steps = DEFAULT_STEPS * 1.0
     if request.budget is not None:
-        steps = real_number(OWNER, "budget", request.budget, above=0) / request.ids.size
+        steps = real_number("budget", request.budget, above=0) / request.ids.size
     edges, sides = costs(steps / 2), 2 if two_sided else 1
     numbers = [stitches]
     chooses = weights.other is not None and request.budget is not None and request.stitches is None
@@ -162,7 +161,7 @@ def _with_sampler(request: Request, weights: Pair, note: str) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
     graph, is_pair = request.graph, weights.other is not None
     _refuse_ensembles(graph, weights, request.ensembles)
-    count = 1 if request.n_walks is None else whole_number(OWNER, "n_walks", request.n_walks, 1, MAX_WALKS)
+    count = 1 if request.n_walks is None else whole_number("n_walks", request.n_walks, 1, MAX_WALKS)
     sampler = checked_sampler(graph, weights, request.sampler)
     one_set = is_pair and not graph.directed  # may serve both sides
     sides = 2 if is_pair and (request.ensembles == "independent" or graph.directed) else 1
@@ -184,13 +183,13 @@ def _count(request: Request, sampler: Sampler, weights: Pair, sides: int) -> int
     """Return the walks from each node that the steps are enough for, if any."""
     steps, limit = DEFAULT_STEPS * 1.0, np.inf
     if request.budget is not None:
-        limit = steps = real_number(OWNER, "budget", request.budget, above=0) / request.ids.size
+        limit = steps = real_number("budget", request.budget, above=0) / request.ids.size
     if sampler.head:
         directions = weights.directions[:sides]
         costs = head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, sampler.head)
         if len(costs) <= sampler.head:
             rule = f"enough for the edges of exact heads of {sampler.head} hops"
-            refuse(OWNER, "budget", rule, request.budget, "Give more, fewer nodes=, or a shorter head.")
+            refuse("budget", rule, request.budget, "Give more, fewer nodes=, or a shorter head.")
         steps -= costs[sampler.head]
     return max(0, int(steps / (sampler.mean_steps * sides * weights.stitches) + 1e-9))
 
@@ -203,7 +202,7 @@ def _enough(count: int, per_walk: float, request: Request, fewest: int) -> int:
         walks = "one walk" if fewest == 1 else f"{fewest} walks"
         steps = math.ceil(per_walk * fewest * request.ids.size - 1e-6)
         rule = f"at least {steps} steps, {walks} from each node"
-        refuse(OWNER, "budget", rule, request.budget, "Give more, or fewer nodes=.")
+        refuse("budget", rule, request.budget, "Give more, or fewer nodes=.")
     return count
 
 
@@ -223,12 +222,12 @@ def _refuse_ensembles(graph: Graph, weights: Pair, ensembles: str | None) -> Non
         return
     if weights.other is None:
         refuse(
-            OWNER, "ensembles", "None or 'independent' with the lazy pair", ensembles,
+            "ensembles", "None or 'independent' with the lazy pair", ensembles,
             "Its one walk set is unbiased already.",
         )  # fmt: skip
     if graph.directed:
         refuse(
-            OWNER, "ensembles", "None or 'independent' for a directed graph", ensembles,
+            "ensembles", "None or 'independent' for a directed graph", ensembles,
             "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
         )  # fmt: skip
 
@@ -237,16 +236,16 @@ def _check_groups(ensembles: str, n_walks: int, sampler: Sampler) -> None:
     group = sampler.coupling.group
     if ensembles == "debiased" and n_walks <= group:
         rule = f"at least {group + 1} for ensembles='debiased': two groups of walks"
-        refuse(OWNER, "n_walks", rule, n_walks)
+        refuse("n_walks", rule, n_walks)
 
 
 def _check_stitches(stitches: int, local: bool, weights: Pair, note: str) -> None:
     """Refuse to stitch what has no symmetric pair, and a part of the graph."""
     if stitches > 1 and weights.other is None:
         reason = f" ({note})" if note else ""
-        refuse(OWNER, "stitches", f"1 with the lazy pair{reason}", stitches,
+        refuse("stitches", f"1 with the lazy pair{reason}", stitches,
                "Only the symmetric pair can be stitched.")  # fmt: skip
     if stitches > 1 and local:
         remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
         received = Described(f"stitches={stitches}")
-        refuse(OWNER, "nodes", "None with more than one stitch", received, remedy)
+        refuse("nodes", "None with more than one stitch", received, remedy)

@@ -78,8 +78,8 @@ def choose_sampler(graph: Graph, *kernels: Kernel, n_walks: int = 64) -> Sampler
     >>> wk.choose_sampler(graph, wk.Diffusion(1.0), wk.Diffusion(10.0))
     CoupledWalks(28.9 steps on average, head=3, group=4)
     """
-    n_walks = whole_number("choose_sampler", "n_walks", n_walks, 1)
-    return suited_sampler(_sequences("choose_sampler", graph, kernels), n_walks)
+    n_walks = whole_number("n_walks", n_walks, 1)
+    return suited_sampler(_sequences(graph, kernels), n_walks)
 
 
 def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np.float64]:
@@ -103,20 +103,20 @@ def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np
     >>> wk.matched_law(graph, wk.Diffusion(1.0))[:3].round(3)
     array([1.   , 0.163, 0.014])
     """
-    stitches = whole_number("matched_law", "stitches", stitches, 1, MAX_STITCHES)
-    sequences = _sequences("matched_law", graph, kernels, stitches)
+    stitches = whole_number("stitches", stitches, 1, MAX_STITCHES)
+    sequences = _sequences(graph, kernels, stitches)
     return matched_survival(*(sequence.sizes("weights", rest=2.0**-64) for sequence in sequences))[1:]
 
 
-def _sequences(owner: str, graph: Graph, kernels: tuple[Kernel, ...], stitches: int = 1) -> list[Modulated]:
+def _sequences(graph: Graph, kernels: tuple[Kernel, ...], stitches: int = 1) -> list[Modulated]:
     """Check kernels that are to share their walks, and return their modulation functions."""
-    check_instance(owner, "graph", graph, Graph)
+    check_instance("graph", graph, Graph)
     if not kernels:
-        refuse(owner, "kernels", "at least one Kernel", list(kernels))
+        refuse("kernels", "at least one Kernel", list(kernels))
     for kernel in kernels:
-        check_instance(owner, "kernels", kernel, Kernel)
+        check_instance("kernels", kernel, Kernel)
         if kernel.matrix != kernels[0].matrix:
-            refuse(owner, "kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
+            refuse("kernel.matrix", f"the same for all kernels ({kernels[0].matrix!r})", kernel.matrix)
         check_convergence(graph, kernel)
     sequences = [_widest(graph, kernel, stitches) for kernel in kernels]
     for sequence in sequences:

@@ -81,11 +81,11 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 
 def write_store(
-    owner: str, path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any] | None], about: dict[str, Any]
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any] | None], about: dict[str, Any]
 ) -> None:
     """Write arrays, and what is known ``about`` their graph, to a folder that appears only when complete."""
     target = Path(path).resolve()
-    _check_replaceable(owner, target)
+    _check_replaceable(target)
     with _replacing_folder(target) as folder:
         kept = {name: array for name, array in arrays.items() if array is not None}
         entries = {name: write_array(folder / f"{name}.npy", array) for name, array in kept.items()}
@@ -153,21 +153,21 @@ def put(file: IO[bytes], chunk: Any) -> None:
     file.write(chunk)
 
 
-def _check_replaceable(owner: str, target: Path) -> None:
+def _check_replaceable(target: Path) -> None:
     """Refuse to replace anything but an empty folder and a store with nothing else in it."""
     rule = "a new folder, an empty folder or a graph store"
     if not target.exists():
         return
     if not target.is_dir():
-        refuse(owner, "path", rule, Described(f"the file {target}"), "Give another name, or remove the file.")
+        refuse("path", rule, Described(f"the file {target}"), "Give another name, or remove the file.")
     own = (MANIFEST, *(f"{name}.npy" for name in ARRAYS))
     present = sorted(os.listdir(target))
     foreign = [name for name in present if name not in own and not name.lstrip(".").startswith(CACHE_PREFIX)]
     remedy = "Nothing was changed. Give another name, or remove the folder yourself."
     if foreign:
-        refuse(owner, "path", rule, Described(f"the folder {target} with {foreign[0]!r} in it"), remedy)
+        refuse("path", rule, Described(f"the folder {target} with {foreign[0]!r} in it"), remedy)
     if present and not is_store(target):
-        refuse(owner, "path", rule, Described(f"the folder {target} without a manifest"), remedy)
+        refuse("path", rule, Described(f"the folder {target} without a manifest"), remedy)
 
 
 @contextmanager

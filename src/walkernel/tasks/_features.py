@@ -104,15 +104,14 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         X : nodes, (n,) or (n, 1)
         y : ignored
         """
-        owner = type(self).__name__
-        _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        engine = resolve(owner, self.engine)
-        one_of(owner, "reduction", self.reduction, REDUCTIONS)
-        check_flag(owner, "sparse_output", self.sparse_output)
+        _, spec = walk_spec(self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        engine = resolve(self.engine)
+        one_of("reduction", self.reduction, REDUCTIONS)
+        check_flag("sparse_output", self.sparse_output)
         if self.n_components is not None:
             most = self.graph.n_nodes if self.reduction == "anchors" else None
-            whole_number(owner, "n_components", self.n_components, 1, most)
-        node_ids(owner, self.graph, X)
+            whole_number("n_components", self.n_components, 1, most)
+        node_ids(self.graph, X)
         self.sampler_, self.seed_ = spec.sampler, spec.seed
         self.n_features_in_ = 1
         self._spec, self._engine, self._fitted_kernel = spec, engine, self.kernel
@@ -139,9 +138,8 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         csr_array of float64, (n, n_nodes), or (n, n_components); an array for a dense projection
         """
         check_is_fitted(self)
-        owner = type(self).__name__
         n_components, reduction, sparse = self._output
-        ids = node_ids(owner, self._spec.graph, X)
+        ids = node_ids(self._spec.graph, X)
         rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
@@ -149,7 +147,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
             rows = anchor_points(rows, n_components, seed=self.seed_)
         if sparse:
             return rows
-        fits_in_memory(owner, rows.shape, "Use sparse_output=True or n_components.")
+        fits_in_memory(rows.shape, "Use sparse_output=True or n_components.")
         return np.asarray(rows.toarray())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

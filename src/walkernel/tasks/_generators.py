@@ -50,7 +50,7 @@ class Generator(NamedTuple):
             heat = heat.scaled(-1.0)
         excess = (self.rate + self.shift) * s
         if excess > 700:
-            refuse("solve_ode", "t", f"small enough for e^{excess:.0f} to be a number", s)
+            refuse("t", f"small enough for e^{excess:.0f} to be a number", s)
         return heat if excess == 0 else math.exp(excess) * heat
 
     def integral(self, t: float) -> Kernel:
@@ -112,7 +112,7 @@ def warn_of_growth(G: Generator) -> None:
     """Warn that solutions grow, and with them the error of every estimate."""
     if G.growth > 0:
         warn(
-            f"solve_ode: with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
+            f"with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
             "there is no steady state. For diffusion use matrix='laplacian'."
         )
 

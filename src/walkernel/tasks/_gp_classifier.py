@@ -160,22 +160,21 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
             Nodes may repeat; their labels are counted.
         y : array of labels, (n,)
         """
-        owner = type(self).__name__
-        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, CLASS_LEARNED)
+        kernel, learn = check_search(self.graph, self.kernel, self.learn, CLASS_LEARNED)
         spec_for = walks_for(
-            owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
+            self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
-        engine = resolve(owner, self.engine)
-        options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
-        concentration = real_number(owner, "concentration", self.concentration, minimum=MIN_SCALE)
-        classes, ids, counts = self._count_labels(owner, X, y)
+        engine = resolve(self.engine)
+        options = check_solver(self.solver, self.tol, self.max_iter)
+        amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
+        concentration = real_number("concentration", self.concentration, minimum=MIN_SCALE)
+        classes, ids, counts = self._count_labels(X, y)
         data = dirichlet_observations(ids, counts, concentration)
-        check_flag(owner, "normalize", self.normalize)
+        check_flag("normalize", self.normalize)
         start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
-        start = free_modulation(owner, start) if "modulation" in learn else start
+        start = free_modulation(start) if "modulation" in learn else start
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, spec_for, engine, data, start, learn)
+            learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
         else:
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         hyper, spec = learned.hyper, learned.spec
@@ -192,16 +191,14 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         self.sampler_, self.n_features_in_ = spec.sampler, 1
         return self
 
-    def _count_labels(
-        self, owner: str, X: Any, y: ArrayLike
-    ) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
+    def _count_labels(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
         """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
-        ids = node_ids(owner, self.graph, X)
+        ids = node_ids(self.graph, X)
         if y is None:
-            refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-        labels = label_array(owner, y)
-        check_same_length(owner, labels, ids.size)
-        classes, codes = class_codes(owner, labels)
+            refuse("y", "given: requires y to be passed", Described("the target y is None"))
+        labels = label_array(y)
+        check_same_length(labels, ids.size)
+        classes, codes = class_codes(labels)
         distinct, place = np.unique(ids, return_inverse=True)
         counts = np.zeros((distinct.size, classes.size))
         np.add.at(counts, (place, codes), 1.0)
@@ -217,7 +214,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
         check_is_fitted(self, "_posteriors")
-        ids = node_ids(type(self).__name__, self._spec.graph, X)
+        ids = node_ids(self._spec.graph, X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
         for part, rows in prior_blocks(self._spec, self._hyper, ids, self._engine):
             columns = np.ones((rows.shape[0], 1))
@@ -240,16 +237,16 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
-def label_array(owner: str, y: ArrayLike) -> NDArray[Any]:
+def label_array(y: ArrayLike) -> NDArray[Any]:
     """Return labels as an array, (n,); a list of mixed types becomes an array of objects."""
     values = getattr(y, "to_numpy", lambda: y)()
     mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
     try:
         labels = np.asarray(values, dtype=object if mixed else None)
     except ValueError:
-        refuse(owner, "y", "of shape (n,)", y)
+        refuse("y", "of shape (n,)", y)
     if labels.ndim != 1:
-        refuse(owner, "y", "of shape (n,)", Described(f"shape {labels.shape}"))
+        refuse("y", "of shape (n,)", Described(f"shape {labels.shape}"))
     return labels
 
 
@@ -261,24 +258,24 @@ def is_label(value: Any) -> bool:
         return False
 
 
-def class_codes(owner: str, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def class_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
     missing = np.array([not is_label(value) for value in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
-        refuse(owner, "y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
-    one_kind(owner, "y", labels.tolist())
+        refuse("y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
+    one_kind("y", labels.tolist())
     try:
         check_classification_targets(labels)
     except (ValueError, TypeError) as error:
         found = Described(str(error).partition("\n")[0].partition(". ")[0])
         remedy = "For numbers use NodeGPRegressor."
-        refuse(owner, "y", "class labels: whole numbers, text or bools", found, remedy)
+        refuse("y", "class labels: whole numbers, text or bools", found, remedy)
     classes, codes = np.unique(labels, return_inverse=True)
     if classes.size < 2:
         found = Described(f"one class, {shown(classes[0])}")
-        refuse(owner, "y", "labels of at least two classes", found, "Label nodes of another class too.")
+        refuse("y", "labels of at least two classes", found, "Label nodes of another class too.")
     return classes, codes
 
 

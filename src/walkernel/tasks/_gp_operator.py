@@ -74,25 +74,23 @@ def gp_posterior(
     >>> bool(mean[0] > 0 > mean[1])
     True
     """
-    owner = "gp_posterior"
-    check_instance(owner, "K", K, KernelOperator, "Make one with estimate_kernel or polynomial_operator.")
+    check_instance("K", K, KernelOperator, "Make one with estimate_kernel or polynomial_operator.")
     if getattr(K, "ensembles", "shared") != "shared" or K.graph.directed:
         remedy = "Use estimate_kernel(…, ensembles='shared') on an undirected graph, or polynomial_operator."
-        refuse(owner, "K", "positive semidefinite", K, remedy)
+        refuse("K", "positive semidefinite", K, remedy)
     noise, amplitude = (
-        real_number(owner, name, value, above=0)
-        for name, value in (("noise", noise), ("amplitude", amplitude))
+        real_number(name, value, above=0) for name, value in (("noise", noise), ("amplitude", amplitude))
     )
-    tol = real_number(owner, "tol", tol, above=0, below=1)
-    max_iter = whole_number(owner, "max_iter", max_iter, 1)
+    tol = real_number("tol", tol, above=0, below=1)
+    max_iter = whole_number("max_iter", max_iter, 1)
     observed_at, asked = K.positions("X", X), K.positions("nodes", nodes)
-    targets = real_array(owner, "y", y, ndim=1)
-    check_same_length(owner, targets, observed_at.size)
+    targets = real_array("y", y, ndim=1)
+    check_same_length(targets, observed_at.size)
     observed = Observations.at(observed_at, targets, np.ones((targets.size, 1)), np.zeros(targets.size))
     unit = math.ldexp(1.0, math.frexp(noise)[1])
     observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
     prior = OperatorPrior(K, observed.ids, amplitude)
-    system = partial(CGSolver, owner=owner, tol=tol, max_iter=max_iter)
+    system = partial(CGSolver, tol=tol, max_iter=max_iter)
     posterior = Posterior(observed, cast(Prior, prior), noise, system)  # it is only asked for solutions
     mean = prior.all_products(posterior.dual[:, None])[asked, 0] + posterior.beta[0]
     variances = prior.variances_at(asked)

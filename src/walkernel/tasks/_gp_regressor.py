@@ -180,21 +180,20 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         noise_std : array of float, (n,), optional
             Known standard deviations of single observations, in addition to the fitted noise.
         """
-        owner = type(self).__name__
-        kernel, learn = check_search(owner, self.graph, self.kernel, self.learn, LEARNED)
+        kernel, learn = check_search(self.graph, self.kernel, self.learn, LEARNED)
         spec_for = walks_for(
-            owner, self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
+            self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
         )  # fmt: skip
-        engine = resolve(owner, self.engine)
-        options = check_solver(owner, self.solver, self.tol, self.max_iter)
-        start = self._start(owner, kernel, learn)
-        columns = mean_columns(owner, self.graph, self.mean, self.covariates)
-        check_flag(owner, "twins", self.twins)
+        engine = resolve(self.engine)
+        options = check_solver(self.solver, self.tol, self.max_iter)
+        start = self._start(kernel, learn)
+        columns = mean_columns(self.graph, self.mean, self.covariates)
+        check_flag("twins", self.twins)
         representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, representative)
-        observed = nodes.observations(owner, X, y, noise_std)
+        observed = nodes.observations(X, y, noise_std)
         if learn:
-            learned = learn_hyperparameters(owner, self.graph, spec_for, engine, [observed], start, learn)
+            learned = learn_hyperparameters(self.graph, spec_for, engine, [observed], start, learn)
         else:
             learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
         system = partial(make_solver, **options)
@@ -226,21 +225,21 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        observed = self._nodes.observations(type(self).__name__, X, y, noise_std).scaled(self._unit)
+        observed = self._nodes.observations(X, y, noise_std).scaled(self._unit)
         prior = prior_at(self._spec, self._hyper, observed.ids, self._engine)
         self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
 
-    def _start(self, owner: str, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
+    def _start(self, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
         """Return the hyper-parameters that a search begins with."""
-        amplitude = real_number(owner, "amplitude", self.amplitude, minimum=MIN_SCALE)
-        noise = real_number(owner, "noise", self.noise, minimum=MIN_SCALE)
-        nugget = real_number(owner, "nugget", self.nugget, minimum=0)
-        check_flag(owner, "normalize", self.normalize)
+        amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
+        noise = real_number("noise", self.noise, minimum=MIN_SCALE)
+        nugget = real_number("nugget", self.nugget, minimum=0)
+        check_flag("normalize", self.normalize)
         nugget = max(nugget, noise * ("nugget" in learn))
         start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
-        return free_modulation(owner, start) if "modulation" in learn else start
+        return free_modulation(start) if "modulation" in learn else start
 
     def _set(self, learned: Learned) -> None:
         """Set the fitted attributes that do not depend on the observations."""
@@ -293,17 +292,16 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         True
         """
         check_is_fitted(self, "_posterior")
-        owner = type(self).__name__
-        check_flag(owner, "return_std", return_std)
-        check_flag(owner, "return_cov", return_cov)
-        check_flag(owner, "include_noise", include_noise)
+        check_flag("return_std", return_std)
+        check_flag("return_cov", return_cov)
+        check_flag("include_noise", include_noise)
         if return_std and return_cov:
-            refuse(owner, "return_std", "False where return_cov is True", return_std)
-        ids = node_ids(owner, self._spec.graph, X)
+            refuse("return_std", "False where return_cov is True", return_std)
+        ids = node_ids(self._spec.graph, X)
         representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:
-            fits_in_memory(owner, (ids.size, ids.size), "Use return_std, or sample_y.")
+            fits_in_memory((ids.size, ids.size), "Use return_std, or sample_y.")
             rows = prior_at(self._spec, self._hyper, representative, self._engine).features
             covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
             return unit * self._posterior.mean(rows, columns), unit**2 * covariance
@@ -352,16 +350,15 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         (34, 3)
         """
         check_is_fitted(self, "_posterior")
-        owner = type(self).__name__
-        n_samples = whole_number(owner, "n_samples", n_samples, 1)
-        check_flag(owner, "include_noise", include_noise)
-        report = progress_callback(owner, progress)
-        rng = np.random.default_rng(check_random_seed(owner, random_state))
+        n_samples = whole_number("n_samples", n_samples, 1)
+        check_flag("include_noise", include_noise)
+        report = progress_callback(progress)
+        rng = np.random.default_rng(check_random_seed(random_state))
         graph = self._spec.graph
-        ids = np.arange(graph.n_nodes) if X is None else node_ids(owner, graph, X)
+        ids = np.arange(graph.n_nodes) if X is None else node_ids(graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
-        threads, representative = thread_count(owner, self._engine.n_threads), self._nodes.representative[ids]
+        threads, representative = thread_count(self._engine.n_threads), self._nodes.representative[ids]
         for part, rows in prior_blocks(self._spec, self._hyper, representative, self._engine):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
@@ -380,15 +377,13 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
             Logarithms of the hyper-parameters that ``learn`` names, in its order; f itself for "modulation".
         """
         check_is_fitted(self, "_posterior")
-        owner, parameters = type(self).__name__, self._parameters
-        hyper = parameters.start
-        if theta is not None:
-            hyper = parameters.checked(owner, theta)
+        parameters = self._parameters
+        hyper = parameters.start if theta is None else parameters.checked(theta)
         observed = self._posterior.observed
         if observed.ids.size > MAX_CHOLESKY_NODES:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
             rule = f"at most {MAX_CHOLESKY_NODES}"
-            refuse(owner, "the number of observed nodes", rule, observed.ids.size, remedy)
+            refuse("the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
         covariance = prior_at(self._spec, hyper, observed.ids, self._engine).covariance
         value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value

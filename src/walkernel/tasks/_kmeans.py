@@ -91,26 +91,25 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         y : ignored
         sample_weight : array of float, (n,), optional
         """
-        owner = type(self).__name__
-        k = whole_number(owner, "n_clusters", self.n_clusters, 1)
-        starts = whole_number(owner, "n_init", self.n_init, 1)
-        max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
+        k = whole_number("n_clusters", self.n_clusters, 1)
+        starts = whole_number("n_init", self.n_init, 1)
+        max_iter = whole_number("max_iter", self.max_iter, 1)
         if isinstance(self.init, str) and self.init != "k-means++":
-            refuse(owner, "init", "'k-means++' or an array of labels", self.init)
-        random = np.random.RandomState(check_random_seed(owner, self.random_state) % 2**32)
+            refuse("init", "'k-means++' or an array of labels", self.init)
+        random = np.random.RandomState(check_random_seed(self.random_state) % 2**32)
         points = Points(*self._weighted_gram(X, sample_weight), k)
         n = points.weights.size
         most = int(np.sum(points.weights > 0))
         if k > most:
-            refuse(owner, "n_clusters", f"at most n_samples={most}, the number of points with weight", k)
+            refuse("n_clusters", f"at most n_samples={most}, the number of points with weight", k)
         if isinstance(self.init, str):
             scouts = 0 if starts == 1 else min(SCOUT_ITERATIONS, max_iter)
             trials = (lloyd(points, first_labels(points, random), scouts) for _ in range(starts))
             start = min(trials, key=lambda run: run.objectives[-1])
         else:
-            labels = _given_labels(owner, self.init, n, k)
+            labels = _given_labels(self.init, n, k)
             if not points.members(labels).any(axis=0).all():
-                refuse(owner, "init", "clusters of positive weight", Described("one without"))
+                refuse("init", "clusters of positive weight", Described("one without"))
             start = lloyd(points, labels, 0)
         best = (
             start
@@ -118,7 +117,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             else start.continued(lloyd(points, start.labels, max_iter - len(start.objectives) + 1))
         )
         if not best.converged:
-            warn(f"{owner}: labels still change after max_iter={max_iter} iterations.", ConvergenceWarning)
+            warn(f"labels still change after max_iter={max_iter} iterations.", ConvergenceWarning)
         if isinstance(X, KernelOperator):
             self.__dict__.pop("n_features_in_", None)
         else:
@@ -130,16 +129,15 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
 
     def _weighted_gram(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Gram, NDArray[np.float64]]:
         """Return products with the kernel and the weights of the points."""
-        owner = type(self).__name__
         if isinstance(X, KernelOperator):
-            weights = sample_weights(owner, sample_weight, X.shape[0])
+            weights = sample_weights(sample_weight, X.shape[0])
             if X.T is X:
                 return Gram(lambda Z: X @ Z, X.diagonal()), weights
             return Gram(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal()), weights
         if isinstance(X, (Graph, LinearOperator)):
-            refuse(owner, "X", "a KernelOperator or features", X, "Make one with estimate_kernel.", TypeError)
+            refuse("X", "a KernelOperator or features", X, "Make one with estimate_kernel.", TypeError)
         features = check_array(X, accept_sparse="csr", dtype=np.float64, estimator=self)
-        weights = sample_weights(owner, sample_weight, features.shape[0])
+        weights = sample_weights(sample_weight, features.shape[0])
         if scipy.sparse.issparse(features):
             squares = np.asarray(features.power(2).sum(axis=1)).ravel()
         else:  # centering changes no distance, and avoids cancellation far from zero
@@ -147,13 +145,13 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             features = features - np.average(features, axis=0, weights=weights)
             squares = np.einsum("ij,ij->i", features, features)
         if not np.isfinite(squares).all():
-            refuse(owner, "X", "features whose squares are finite numbers", X)
+            refuse("X", "features whose squares are finite numbers", X)
         return Gram(lambda Z: features @ (features.T @ Z), squares), weights
 
     def _warn_of_kernel_matrix(self, features: NDArray[np.float64]) -> None:
         if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
             warn(
-                "KernelKMeans: a square symmetric array is treated as features, not as a kernel. "
+                "a square symmetric array is treated as features, not as a kernel. "
                 "For the exact kernel use polynomial_operator."
             )
 
@@ -163,16 +161,16 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         return tags
 
 
-def _given_labels(owner: str, init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
+def _given_labels(init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
     try:
         labels = np.asarray(init)
     except ValueError:
         labels = np.empty(0)
     if labels.shape != (n,) or labels.dtype.kind not in "iu":
-        refuse(owner, "init", f"'k-means++' or {n} whole numbers, one label for each point", init)
+        refuse("init", f"'k-means++' or {n} whole numbers, one label for each point", init)
     if not np.array_equal(np.unique(labels), np.arange(k)):
         got = Described(f"the labels {np.unique(labels)[:10].tolist()}")
-        refuse(owner, "init", f"labels from 0 to {k - 1}, each used at least once", got)
+        refuse("init", f"labels from 0 to {k - 1}, each used at least once", got)
     return labels.astype(np.int64)
 
 
@@ -194,15 +192,14 @@ def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
     >>> wk.clustering_error([0, 0, 0], [0, 0, 1])
     0.6666666666666666
     """
-    owner = "clustering_error"
-    one, two = _numbered(owner, "a", a), _numbered(owner, "b", b)
+    one, two = _numbered("a", a), _numbered("b", b)
     if one.size != two.size:
-        refuse(owner, "b", f"of length {one.size}, as a is", Described(f"length {two.size}"))
+        refuse("b", f"of length {one.size}, as a is", Described(f"length {two.size}"))
     pairs = pair_confusion_matrix(one, two)
     return float((pairs[0, 1] + pairs[1, 0]) / pairs.sum())
 
 
-def _numbered(owner: str, name: str, labels: ArrayLike) -> NDArray[np.int64]:
+def _numbered(name: str, labels: ArrayLike) -> NDArray[np.int64]:
     """Return labels of any kind as whole numbers."""
     if isinstance(labels, (list, tuple)) and not all(isinstance(x, (int, np.integer)) for x in labels):
         array = np.empty(len(labels), dtype=object)
@@ -210,15 +207,15 @@ def _numbered(owner: str, name: str, labels: ArrayLike) -> NDArray[np.int64]:
     else:
         array = np.asarray(labels)
     if array.ndim != 1 or array.size < 2:
-        refuse(owner, name, "labels of at least two nodes, (n,)", labels)
+        refuse(name, "labels of at least two nodes, (n,)", labels)
     if array.dtype.kind != "O":
         if array.dtype.kind in "fc" and np.isnan(array).any():
-            refuse(owner, name, "labels of all nodes, (n,)", Described("nan among them"))
+            refuse(name, "labels of all nodes, (n,)", Described("nan among them"))
         return np.asarray(np.unique(array, return_inverse=True)[1])
     known: dict[Any, int] = {}
     for label in array:
         if not is_hashable(label) or _is_missing(label):
-            refuse(owner, name, "labels of all nodes, (n,)", Described(f"{shown(label)} among them"))
+            refuse(name, "labels of all nodes, (n,)", Described(f"{shown(label)} among them"))
     return np.array([known.setdefault(label, len(known)) for label in array])
 
 

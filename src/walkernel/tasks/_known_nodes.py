@@ -22,19 +22,19 @@ class KnownNodes(NamedTuple):
     columns: Array  # (n_nodes, q): columns h of the mean function
     representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value each node shares
 
-    def observations(self, owner: str, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
+    def observations(self, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
         """Check observations and return them."""
-        ids = node_ids(owner, self.graph, X)
+        ids = node_ids(self.graph, X)
         if y is None:
-            refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-        targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
-        check_same_length(owner, targets, ids.size)
+            refuse("y", "given: requires y to be passed", Described("the target y is None"))
+        targets = real_array("y", getattr(y, "to_numpy", lambda: y)(), ndim=1)
+        check_same_length(targets, ids.size)
         known = np.zeros(ids.size)
         if noise_std is not None:
-            known = real_array(owner, "noise_std", noise_std)
+            known = real_array("noise_std", noise_std)
             if known.shape != (ids.size,) or (known < 0).any():
-                refuse(owner, "noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
-        check_rank(owner, self.columns[ids])
+                refuse("noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
+        check_rank(self.columns[ids])
         return Observations.at(self.representative[ids], targets, self.columns[ids], known**2)
 
 

@@ -92,7 +92,6 @@ class Learned(NamedTuple):
 
 
 def learn_hyperparameters(
-    owner: str,
     graph: Graph,
     spec_for: SpecFor,
     engine: Engine,
@@ -105,7 +104,7 @@ def learn_hyperparameters(
     All sets are of the same nodes. Among the learned hyper-parameters, only a free f depends on ``start``.
     """
     for observed in data:
-        _warn_of_rounding(owner, observed)
+        _warn_of_rounding(observed)
     spreads = np.array([observed.spread for observed in data])
     unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
     begin = start.scaled(1 / unit)
@@ -123,7 +122,7 @@ def learn_hyperparameters(
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if still_grows:
         warn(
-            f"{owner}: the likelihood still grows with the lengthscale at {hyper.kernel}, the widest kernel "
+            f"the likelihood still grows with the lengthscale at {hyper.kernel}, the widest kernel "
             "that a search by walks can afford. Either the data do not determine the lengthscale, or the "
             "kernel should be wider: use Diffusion or a larger nu."
         )
@@ -131,7 +130,7 @@ def learn_hyperparameters(
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
 
 
-def _warn_of_rounding(owner: str, observed: Observations) -> None:
+def _warn_of_rounding(observed: Observations) -> None:
     """Warn if rounding leaves hardly a digit of the deviations of y from a constant or the covariates."""
     deviation, rounding = observed.deviation, observed.rounding
     if EPSILON * rounding * MIN_LEVELS < deviation < MIN_LEVELS * rounding:  # less is a constant
@@ -139,7 +138,7 @@ def _warn_of_rounding(owner: str, observed: Observations) -> None:
             "they are taken for rounding" if observed.spread > deviation else "noise below that is rounding"
         )
         warn(
-            f"{owner}: y deviates from the fitted mean function by {deviation:.2g}, and float64 resolves its "
+            f"y deviates from the fitted mean function by {deviation:.2g}, and float64 resolves its "
             f"values to {rounding:.1g} only: {used}. Subtract the common part of y before it is rounded."
         )
 

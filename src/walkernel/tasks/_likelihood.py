@@ -132,12 +132,12 @@ class Parameters(NamedTuple):
         ]
         return np.concatenate([np.empty(0), *parts])
 
-    def checked(self, owner: str, theta: ArrayLike) -> Hyperparameters:
+    def checked(self, theta: ArrayLike) -> Hyperparameters:
         """Return the hyper-parameters of a θ that a user gave."""
-        values = real_array(owner, "theta", theta, ndim=1)
+        values = real_array("theta", theta, ndim=1)
         if values.shape != self.theta(self.start).shape:
             rule = f"one number for each of {', '.join(self.learn) or 'nothing'}"
-            refuse(owner, "theta", rule, Described(f"{values.size} numbers"))
+            refuse("theta", rule, Described(f"{values.size} numbers"))
         try:
             hyper = self.hyperparameters(values)
         except OverflowError:
@@ -145,7 +145,7 @@ class Parameters(NamedTuple):
         positive = [] if hyper is None else [getattr(hyper, one) for one in self.learn if one in LOGARITHMIC]
         if hyper is None or not all(MIN_SCALE <= value <= 1 / MIN_SCALE for value in positive):
             rule = f"logarithms of numbers between {MIN_SCALE:g} and {1 / MIN_SCALE:g}"
-            refuse(owner, "theta", rule, theta)
+            refuse("theta", rule, theta)
         return hyper
 
     def hyperparameters(self, theta: Array) -> Hyperparameters:

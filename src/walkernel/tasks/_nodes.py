@@ -36,8 +36,7 @@ class KernelParameters:
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
         super().set_params(**params)  # type: ignore[misc]
         if of_kernel:
-            owner = type(self).__name__
-            check_instance(owner, "kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
+            check_instance("kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
             new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
             self.kernel = self.kernel.set_params(**new)
         return self
@@ -52,36 +51,32 @@ class NodeRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         return tags
 
 
-def node_ids(owner: str, graph: Graph, nodes: Any) -> NDArray[np.int64]:
+def node_ids(graph: Graph, nodes: Any) -> NDArray[np.int64]:
     """Return the ids of nodes given as a flat list or as one column, (n,)."""
     try:
         ids = graph.ids(nodes)
     except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("Graph: nodes", f"{owner}: X", 1)) from None
+        raise type(error)(str(error).replace(": nodes ", ": X ", 1)) from None
     if ids.ndim == 2 and ids.shape[1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1 or ids.size == 0:
         refuse(
-            owner, "X", "nodes of shape (n,) or (n, 1), at least one", Described(f"shape {ids.shape}"),
+            "X", "nodes of shape (n,) or (n, 1), at least one", Described(f"shape {ids.shape}"),
             "Node ids or labels are the samples; they are not numbers to compute with.",
         )  # fmt: skip
     return ids
 
 
 def node_targets(
-    owner: str,
-    graph: Graph,
-    ids: NDArray[np.int64],
-    y: ArrayLike | None,
-    used: NDArray[np.bool_] | slice = slice(None),
+    graph: Graph, ids: NDArray[np.int64], y: ArrayLike | None, used: NDArray[np.bool_] | slice = slice(None)
 ) -> NDArray[np.float64]:
     """Return the finite targets of the nodes in use, (n,) or (n, n_outputs); repeated nodes must agree."""
     if y is None:
-        refuse(owner, "y", "given: requires y to be passed", Described("the target y is None"))
-    targets = real_array(owner, "y", getattr(y, "to_numpy", lambda: y)())
+        refuse("y", "given: requires y to be passed", Described("the target y is None"))
+    targets = real_array("y", getattr(y, "to_numpy", lambda: y)())
     if targets.ndim not in (1, 2) or targets.size == 0:
-        refuse(owner, "y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
-    check_same_length(owner, targets, ids.size)
+        refuse("y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
+    check_same_length(targets, ids.size)
     ids, targets = ids[used], targets[used]
     distinct, first, where = np.unique(ids, return_index=True, return_inverse=True)
     if distinct.size < ids.size:
@@ -89,64 +84,55 @@ def node_targets(
         if differs.any():
             node = shown(graph.names(ids[differs])[0])
             refuse(
-                owner, "y", "the same wherever a node occurs more than once",
+                "y", "the same wherever a node occurs more than once",
                 Described(f"different targets for node {node}"), "Average them first.",
             )  # fmt: skip
     return targets
 
 
-def check_same_length(owner: str, targets: NDArray[Any], n: int) -> None:
+def check_same_length(targets: NDArray[Any], n: int) -> None:
     """Refuse targets unless there is one for each node."""
     if len(targets) != n:
-        refuse(owner, "y", f"of length {n}, one target for each node", Described(f"length {len(targets)}"))
+        refuse("y", f"of length {n}, one target for each node", Described(f"length {len(targets)}"))
 
 
-def sample_weights(owner: str, weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def sample_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
     """Return non-negative weights, not all zero, (n,); ones if none are given."""
     if weights is None:
         return np.ones(n)
-    result = real_array(owner, "sample_weight", weights)
+    result = real_array("sample_weight", weights)
     if result.ndim == 0:
         result = np.full(n, float(result))
     if result.shape != (n,) or (result < 0).any() or not result.any():
-        refuse(owner, "sample_weight", f"{n} non-negative numbers, not all zero", weights)
+        refuse("sample_weight", f"{n} non-negative numbers, not all zero", weights)
     return result
 
 
-def check_random_seed(owner: str, random_state: Any) -> int:
+def check_random_seed(random_state: Any) -> int:
     """Return the seed that a scikit-learn ``random_state`` stands for; None is 0, a RandomState draws one."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, (bool, np.bool_)):
-        return whole_number(owner, "random_state", random_state, 0, 2**64 - 1)
+        return whole_number("random_state", random_state, 0, 2**64 - 1)
     refuse(
-        owner,
-        "random_state",
-        "None, a whole number or a numpy.random.RandomState",
-        random_state,
-        error=TypeError,
+        "random_state", "None, a whole number or a numpy.random.RandomState", random_state, error=TypeError
     )
 
 
-def checked_walks(owner: str, graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None) -> int:
+def checked_walks(graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None) -> int:
     """Check graph, kernel and sampler, and return the number of walks."""
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
-    check_instance(
-        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
-    )
-    n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
     if sampler is not None:
-        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance("sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
     return n_walks
 
 
 def walk_spec(
-    owner: str,
     graph: Graph,
     kernel: Kernel,
     n_walks: int,
@@ -156,11 +142,11 @@ def walk_spec(
     pair: str = "symmetric",
 ) -> tuple[Pair, WalkSpec]:
     """Check the common parameters of estimators; return the pair and the walks of the left-hand side."""
-    n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
-    seed = check_random_seed(owner, random_state)
+    n_walks = checked_walks(graph, kernel, n_walks, sampler)
+    seed = check_random_seed(random_state)
     if pair == "symmetric" and not kernel.has_root():
         remedy = "NodeSmoother takes it, with the lazy pair."
-        refuse(owner, "kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
+        refuse("kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
     weights, _ = choose_pair(graph, kernel, pair, sampler)
     chosen = checked_sampler(graph, weights, sampler, n_walks)
     return weights, WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)

@@ -220,25 +220,22 @@ def solve_ode(
     >>> bool((abs(heat.x - exact.x) < 5 * heat.stderr + 1e-9).all())
     True
     """
-    owner = "solve_ode"
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
-    one_of(owner, "matrix", matrix, GENERATORS)
-    one_of(owner, "method", method, ("walks", "polynomial"))
-    one_of(owner, "pair", pair, ("auto", "symmetric", "lazy"))
-    one_of(owner, "quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    one_of("matrix", matrix, GENERATORS)
+    one_of("method", method, ("walks", "polynomial"))
+    one_of("pair", pair, ("auto", "symmetric", "lazy"))
+    one_of("quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
-    check_distinct(owner, "nodes", ids, graph.names)
+    check_distinct("nodes", ids, graph.names)
     given = _problem(graph, source, t, initial, matrix)
     unit = given.unit
     problem = given.divided(unit)
-    samples = _samples(problem, quadrature, n_points, density, check_seed(owner, seed))
-    count = whole_number(owner, "n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
+    samples = _samples(problem, quadrature, n_points, density, check_seed(seed))
+    count = whole_number("n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
-        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
-    where = polynomial_engine(owner, engine) if method == "polynomial" else resolve(owner, engine)
-    report = progress_callback(owner, progress)
+        check_instance("sampler", sampler, Sampler, SAMPLERS)
+    where = polynomial_engine(engine) if method == "polynomial" else resolve(engine)
+    report = progress_callback(progress)
     warn_of_growth(problem.G)
     if method == "polynomial":
         if samples is None:
@@ -262,17 +259,17 @@ def solve_ode(
 
 def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None, matrix: str) -> _Problem:
     """Check the equation and its data."""
-    times = np.atleast_1d(real_array("solve_ode", "t", t)).copy()
+    times = np.atleast_1d(real_array("t", t)).copy()
     if times.ndim != 1 or times.size == 0 or times[0] <= 0 or (np.diff(times) <= 0).any():
-        refuse("solve_ode", "t", "a positive time or increasing positive times", t)
+        refuse("t", "a positive time or increasing positive times", t)
     if times[0] < MIN_TIME:
-        refuse("solve_ode", "t", f"at least {MIN_TIME:g}", t)
+        refuse("t", f"at least {MIN_TIME:g}", t)
 
     def state(parameter: str, values: Any) -> NDArray[np.float64]:
-        array = real_array("solve_ode", parameter, values)
+        array = real_array(parameter, values)
         if array.shape != (graph.n_nodes,):
             rule = f"of shape ({graph.n_nodes},), one value for each node"
-            refuse("solve_ode", parameter, rule, Described(f"shape {array.shape}"))
+            refuse(parameter, rule, Described(f"shape {array.shape}"))
         return array.copy()
 
     nothing = np.zeros(graph.n_nodes)
@@ -287,19 +284,18 @@ def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None,
 
 def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, seed: int) -> Rule | None:
     """Return the times of Monte Carlo quadrature, None for the deterministic rule."""
-    owner = "solve_ode"
     if n_points is not None:
-        whole_number(owner, "n_points", n_points, 1 if quadrature == "gauss-legendre" else 2, 4096)
+        whole_number("n_points", n_points, 1 if quadrature == "gauss-legendre" else 2, 4096)
     if quadrature == "monte-carlo":
         samples = monte_carlo(float(problem.t[-1]), n_points or DEFAULT_SAMPLES, density, seed)
         if samples.times.min() > problem.t[0]:
             warn(
-                f"solve_ode: none of {samples.times.size} random times is before t={problem.t[0]:g}: there "
+                f"none of {samples.times.size} random times is before t={problem.t[0]:g}: there "
                 "the source has no effect, and no error bar shows it. Use more n_points."
             )
         return samples
     if density is not None:
-        refuse(owner, "density", "None unless quadrature='monte-carlo'", density)
+        refuse("density", "None unless quadrature='monte-carlo'", density)
     return None
 
 
@@ -311,7 +307,7 @@ def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
         raise
     except ValueError:
         remedy = "Give intermediate times: the solution advances from one to the next."
-        refuse("solve_ode", "t", "reachable in steps that a polynomial can represent", kernel, remedy)
+        refuse("t", "reachable in steps that a polynomial can represent", kernel, remedy)
 
 
 def _march(

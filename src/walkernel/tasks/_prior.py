@@ -37,24 +37,20 @@ MAX_FREE_TERMS = 32
 
 
 def check_search(
-    owner: str, graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
+    graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
 ) -> tuple[Kernel, tuple[str, ...]]:
     """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
-    check_instance(
-        owner, "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
-    )
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+    check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
     check_convergence(graph, kernel)
-    names = learned_names(owner, learn, kernel, allowed)
+    names = learned_names(learn, kernel, allowed)
     if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():
         return kernel, names
     widest = kernel.with_lengthscale(widest_served(graph, kernel))
     if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
         return kernel, names
     message = (
-        f"{owner}: {kernel} is wider than a search by walks can afford. The lengthscale is learned among "
+        f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among "
         f"those up to {widest}."
     )
     warn(message)
@@ -62,7 +58,6 @@ def check_search(
 
 
 def walks_for(
-    owner: str,
     graph: Graph,
     kernel: Kernel,
     n_walks: int,
@@ -71,9 +66,9 @@ def walks_for(
     learn: tuple[str, ...],
 ) -> Callable[[Kernel, tuple[str, ...]], WalkSpec]:
     """Check the parameters of a prior; return a function that chooses walks for a kernel to be learned."""
-    n_walks = checked_walks(owner, graph, kernel, n_walks, sampler)
-    seed = check_random_seed(owner, random_state)
-    check_covariance(owner, graph, kernel)
+    n_walks = checked_walks(graph, kernel, n_walks, sampler)
+    seed = check_random_seed(random_state)
+    check_covariance(graph, kernel)
     if "lengthscale" not in learn:
         checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
 
@@ -84,7 +79,7 @@ def walks_for(
     return spec_for
 
 
-def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def learned_names(learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the hyper-parameters to learn; None means the default ones."""
     has_lengthscale = kernel.lengthscale is not None
     if learn is None:
@@ -92,23 +87,23 @@ def learned_names(owner: str, learn: Any, kernel: Kernel, allowed: tuple[str, ..
         return tuple(name for name in free if name in allowed)
     rule = f"a tuple of names among {', '.join(map(repr, allowed))}, or None"
     if isinstance(learn, str) or not hasattr(learn, "__iter__"):
-        refuse(owner, "learn", rule, learn, error=TypeError)
+        refuse("learn", rule, learn, error=TypeError)
     names = tuple(learn)
     if any(name not in allowed for name in names) or len(set(names)) < len(names):
-        refuse(owner, "learn", rule, learn)
+        refuse("learn", rule, learn)
     if "lengthscale" in names and not has_lengthscale:
-        refuse(owner, "learn", "without 'lengthscale' for a kernel that has none", kernel, "Use learn=None.")
+        refuse("learn", "without 'lengthscale' for a kernel that has none", kernel, "Use learn=None.")
     if "modulation" in names and {"lengthscale", "amplitude"} & set(names):
-        refuse(owner, "learn", "without 'lengthscale' and 'amplitude' where f itself is learned", learn)
+        refuse("learn", "without 'lengthscale' and 'amplitude' where f itself is learned", learn)
     return names
 
 
-def free_modulation(owner: str, hyper: Hyperparameters) -> Hyperparameters:
+def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
     """Return the same prior with f as a free sequence that includes the amplitude."""
     kernel = hyper.kernel
     if np.abs(kernel.modulation(2 * MAX_FREE_TERMS)).argmax() >= MAX_FREE_TERMS:
         rule = f"one whose f is largest in its first {MAX_FREE_TERMS} terms where f itself is learned"
-        refuse(owner, "kernel", rule, kernel, "Start from a narrower kernel, or use learn=None.")
+        refuse("kernel", rule, kernel, "Start from a narrower kernel, or use learn=None.")
     f = hyper.amplitude * kernel.modulation(MAX_FREE_TERMS)
     wide = kernel if kernel.lengthscale is None else kernel.with_lengthscale(2 * kernel.lengthscale)
     sizes = np.abs(wide.modulation(MAX_FREE_TERMS))
@@ -148,36 +143,35 @@ def fitted_kernel(hyper: Hyperparameters) -> Kernel:
     return PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=hyper.kernel.matrix)
 
 
-def mean_columns(owner: str, graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
+def mean_columns(graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
     """Return the columns of the mean function at all nodes, (n_nodes, q)."""
-    one_of(owner, "mean", mean, MEANS)
+    one_of("mean", mean, MEANS)
     constant = np.ones((graph.n_nodes, 1 if mean == "constant" else 0))
     if covariates is None:
         return constant
-    array = real_array(owner, "covariates", getattr(covariates, "to_numpy", lambda: covariates)())
+    array = real_array("covariates", getattr(covariates, "to_numpy", lambda: covariates)())
     if array.ndim not in (1, 2) or len(array) != graph.n_nodes:
         rule = f"of shape ({graph.n_nodes},) or ({graph.n_nodes}, q), a row for each node of the graph"
-        refuse(owner, "covariates", rule, Described(f"shape {array.shape}"))
+        refuse("covariates", rule, Described(f"shape {array.shape}"))
     return np.column_stack([constant, array])
 
 
-def check_rank(owner: str, columns: Array) -> None:
+def check_rank(columns: Array) -> None:
     """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
     q = columns.shape[1]
     scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
     if np.linalg.matrix_rank(scaled) < q:
         refuse(
-            owner, "covariates", f"{q} columns, the constant included, independent at the observed nodes",
+            "covariates", f"{q} columns, the constant included, independent at the observed nodes",
             Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
             "Leave some out, or use mean='zero'.",
         )  # fmt: skip
 
 
-def check_solver(owner: str, solver: str, tol: float, max_iter: int) -> dict[str, Any]:
+def check_solver(solver: str, tol: float, max_iter: int) -> dict[str, Any]:
     """Return valid options of ``make_solver``."""
     return {
-        "owner": owner,
-        "solver": one_of(owner, "solver", solver, SOLVERS),
-        "tol": real_number(owner, "tol", tol, above=0, below=1),
-        "max_iter": whole_number(owner, "max_iter", max_iter, 1),
+        "solver": one_of("solver", solver, SOLVERS),
+        "tol": real_number("tol", tol, above=0, below=1),
+        "max_iter": whole_number("max_iter", max_iter, 1),
     }

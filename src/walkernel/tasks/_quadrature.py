@@ -56,7 +56,7 @@ def choose_n_points(source: Source | None, start: float, stop: float, speed: flo
             coarse, (fine, size) = fine, _moments(source, start, stop, speed, 2 * n)
     if change > tol:
         warn(
-            f"solve_ode: {n} points of quadrature leave an error of {change:.1e} in the integral over the "
+            f"{n} points of quadrature leave an error of {change:.1e} in the integral over the "
             "source. Use more n_points or intermediate times t, at the jumps of a discontinuous source."
         )
     return n
@@ -86,24 +86,22 @@ def monte_carlo(stop: float, n_points: int, density: Any, seed: int) -> Rule:
         return Rule(stop * generator.random(n_points), np.full(n_points, stop / n_points))
     if not (hasattr(density, "rvs") and hasattr(density, "pdf")):
         remedy = "scipy.stats has many, for example scipy.stats.uniform(0, 1)."
-        refuse(
-            "solve_ode", "density", "a distribution with rvs and pdf, or None for uniform", density, remedy
-        )
+        refuse("density", "a distribution with rvs and pdf, or None for uniform", density, remedy)
     if hasattr(density, "support") and not np.allclose(density.support(), (0.0, stop), rtol=1e-9, atol=0):
         got = Described("one from {:g} to {:g}".format(*density.support()))
-        refuse("solve_ode", "density", f"one from 0 to the last t ({stop:g})", got)
+        refuse("density", f"one from 0 to the last t ({stop:g})", got)
     times = _sample("density.rvs()", density.rvs(size=n_points, random_state=generator), n_points)
     if times.min() < 0 or times.max() > stop:
         outside = Described(f"a time {times[(times < 0) | (times > stop)][0]:.3g}")
-        refuse("solve_ode", "density", f"one from 0 to the last t ({stop:g})", outside)
+        refuse("density", f"one from 0 to the last t ({stop:g})", outside)
     chances = _sample("density.pdf()", density.pdf(times), n_points)
     if (chances <= 0).any():
-        refuse("solve_ode", "density.pdf()", "positive at times that were drawn", float(chances.min()))
+        refuse("density.pdf()", "positive at times that were drawn", float(chances.min()))
     return Rule(times, 1 / (n_points * chances))
 
 
 def _sample(name: str, values: Any, n_points: int) -> NDArray[np.float64]:
-    array = real_array("solve_ode", name, values, ndim=1)
+    array = real_array(name, values, ndim=1)
     if array.size != n_points:
-        refuse("solve_ode", name, f"of length {n_points}", Described(f"length {array.size}"))
+        refuse(name, f"of length {n_points}", Described(f"length {array.size}"))
     return array

@@ -102,17 +102,16 @@ class NodeRidge(NodeRegressor):
         y : array of float, (n,) or (n, n_outputs)
         sample_weight : array of float, (n,), optional
         """
-        owner = type(self).__name__
-        _, spec = walk_spec(owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        engine = resolve(owner, self.engine)
-        alpha = real_number(owner, "alpha", self.alpha, above=0)
-        check_flag(owner, "fit_intercept", self.fit_intercept)
-        tol = real_number(owner, "tol", self.tol, above=0, below=1)
-        max_iter = whole_number(owner, "max_iter", self.max_iter, 1)
-        ids = node_ids(owner, self.graph, X)
-        weights = sample_weights(owner, sample_weight, ids.size)
+        _, spec = walk_spec(self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
+        engine = resolve(self.engine)
+        alpha = real_number("alpha", self.alpha, above=0)
+        check_flag("fit_intercept", self.fit_intercept)
+        tol = real_number("tol", self.tol, above=0, below=1)
+        max_iter = whole_number("max_iter", self.max_iter, 1)
+        ids = node_ids(self.graph, X)
+        weights = sample_weights(sample_weight, ids.size)
         used = weights > 0
-        targets = node_targets(owner, self.graph, ids, y, used)
+        targets = node_targets(self.graph, ids, y, used)
         features = WALK_CACHE.features(spec, self.kernel, ids[used], engine)
         shape = targets.shape[1:]
         sides = targets.reshape(len(targets), -1)
@@ -121,12 +120,7 @@ class NodeRidge(NodeRegressor):
             level = sides.mean(axis=0)  # subtracted, to avoid cancellation where b is large
             sides = np.column_stack([sides - level, np.ones(len(sides))])
         system = make_solver(
-            Prior(features, 1.0),
-            alpha / weights[used],
-            solver="auto",
-            owner=owner,
-            tol=tol,
-            max_iter=max_iter,
+            Prior(features, 1.0), alpha / weights[used], solver="auto", tol=tol, max_iter=max_iter
         )
         dual = system.solve(sides)
         intercept = np.zeros(dual.shape[1])
@@ -146,6 +140,6 @@ class NodeRidge(NodeRegressor):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
         check_is_fitted(self)
-        ids = node_ids(type(self).__name__, self._spec.graph, X)
+        ids = node_ids(self._spec.graph, X)
         features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         return np.asarray(features @ self.coef_ + self.intercept_)

@@ -90,14 +90,13 @@ class NodeSmoother(NodeRegressor):
             A repeated node must have the same value each time, and counts once.
         y : array of float, (n,) or (n, n_outputs)
         """
-        owner = type(self).__name__
         pair, spec = walk_spec(
-            owner, self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
+            self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
         )
-        engine = resolve(owner, self.engine)
-        check_flag(owner, "normalize", self.normalize)
-        ids = node_ids(owner, self.graph, X)
-        targets = node_targets(owner, self.graph, ids, y)
+        engine = resolve(self.engine)
+        check_flag("normalize", self.normalize)
+        ids = node_ids(self.graph, X)
+        targets = node_targets(self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
         self._pair, self._engine = pair, engine
@@ -145,8 +144,8 @@ class NodeSmoother(NodeRegressor):
         ((2,), True)
         """
         check_is_fitted(self)
-        check_flag(type(self).__name__, "return_std", return_std)
-        ids = node_ids(type(self).__name__, self._spec.graph, X)
+        check_flag("return_std", return_std)
+        ids = node_ids(self._spec.graph, X)
         shape, normalize = self._output
         sums = WALK_CACHE.features(self._spec, self._pair, ids, self._engine) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
@@ -155,7 +154,7 @@ class NodeSmoother(NodeRegressor):
             values = np.where(met, values / np.where(met, total, 1.0), self._mean)
             if not met.all():
                 warn(
-                    f"NodeSmoother: {np.sum(~met)} of {ids.size} nodes have no positive sum of kernel values "
+                    f"{np.sum(~met)} of {ids.size} nodes have no positive sum of kernel values "
                     "over the known nodes and get their mean. Use a wider kernel or more walks."
                 )
         if not return_std:
@@ -168,7 +167,7 @@ class NodeSmoother(NodeRegressor):
     ) -> NDArray[np.float64]:
         """Return standard errors of sums, or of their ratios to ``total``, (n, n_outputs)."""
         spec, (known, weights) = self._spec, self._known
-        groups = enough_groups(type(self).__name__, spec.n_walks, spec.sampler)
+        groups = enough_groups(spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
         lazy, again = self._pair.other is None, self._engine.local
         right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups, again)

@@ -17,6 +17,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from walkernel._door import public_call
 from walkernel._threads import thread_count
 from walkernel.features import multiply, multiply_transposed
 from walkernel.operators import normalize_columns
@@ -74,7 +75,7 @@ class Prior:
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
-        features, threads = self.features, thread_count("Prior", None)
+        features, threads = self.features, thread_count(None)
         _, columns = np.unique(features.indices, return_inverse=True)
         shape = (features.shape[0], int(columns.max(initial=0)) + 1)
         scaled = scipy.sparse.csr_array((self.amplitude * features.data, columns, features.indptr), shape)
@@ -210,11 +211,9 @@ class CholeskySolver:
 class CGSolver:
     """Solves systems with S by conjugate gradients, preconditioned with the diagonal of S."""
 
-    def __init__(
-        self, prior: ProductPrior, variances: Array, *, owner: str, tol: float, max_iter: int
-    ) -> None:
+    def __init__(self, prior: ProductPrior, variances: Array, *, tol: float, max_iter: int) -> None:
         self.n_iter = 0
-        self._owner, self._tol, self._max_iter = owner, tol, max_iter
+        self._tol, self._max_iter = tol, max_iter
         self._product, diagonal, self._width = prior.products()
         self._variances = variances[:, None]
         self._diagonal = diagonal[:, None] + self._variances
@@ -246,7 +245,7 @@ class CGSolver:
             if steps == self._max_iter:
                 worst = float((np.linalg.norm(r, axis=0) / goal[active]).max()) * self._tol
                 raise RuntimeError(
-                    f"{self._owner}: conjugate gradients did not reach tol={self._tol:g} in "
+                    f"{public_call()}: conjugate gradients did not reach tol={self._tol:g} in "
                     f"max_iter={self._max_iter} iterations (the relative residual is {worst:.1e}). "
                     "Use a larger max_iter, a larger tol, a narrower kernel, or more noise (a larger alpha)."
                 )
@@ -280,8 +279,8 @@ class AutoSolver(CGSolver):
     """Number of systems that may be cholesky_solver at the same time."""
     _cholesky: CholeskySolver | None = None
 
-    def __init__(self, prior: Prior, variances: Array, *, owner: str, tol: float, max_iter: int) -> None:
-        super().__init__(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+    def __init__(self, prior: Prior, variances: Array, *, tol: float, max_iter: int) -> None:
+        super().__init__(prior, variances, tol=tol, max_iter=max_iter)
         self._prior = prior
 
     def best_for(self, n_sides: int) -> Solver:
@@ -301,14 +300,14 @@ def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
 
 
 def make_solver(
-    prior: Prior, variances: Array, *, solver: str, owner: str, tol: float, max_iter: int, n_systems: int = 1
+    prior: Prior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
 ) -> Solver:
     """Return a solver of a²ΦΦᵀ + diag(r), one of ``n_systems`` systems, by its name."""
     small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2
     if solver == "cholesky" or (solver == "auto" and small):
         return cholesky_solver(prior, variances)
     if solver == "cg":
-        return CGSolver(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
-    auto = AutoSolver(prior, variances, owner=owner, tol=tol, max_iter=max_iter)
+        return CGSolver(prior, variances, tol=tol, max_iter=max_iter)
+    auto = AutoSolver(prior, variances, tol=tol, max_iter=max_iter)
     auto.n_systems = n_systems
     return auto

@@ -114,7 +114,7 @@ class WalkCache:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = whole_number("WalkCache", "limit", limit)
+        self.limit = whole_number("limit", limit)
         self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 

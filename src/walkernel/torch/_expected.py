@@ -65,17 +65,17 @@ class ExpectedError:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        check_instance("ExpectedError", "graph", graph, Graph)
-        check_instance("ExpectedError", "kernel", kernel, Kernel)
-        n_walks = whole_number("ExpectedError", "n_walks", n_walks, 1)
-        n_lengths = whole_number("ExpectedError", "n_lengths", n_lengths, 1)
+        check_instance("graph", graph, Graph)
+        check_instance("kernel", kernel, Kernel)
+        n_walks = whole_number("n_walks", n_walks, 1)
+        n_lengths = whole_number("n_lengths", n_lengths, 1)
         remedy = "The closed form does not cover coupled walks; learn from samples with walks='fresh'."
-        check_instance("ExpectedError", "sampler", sampler, IndependentWalks, remedy)
+        check_instance("sampler", sampler, IndependentWalks, remedy)
         n = graph.n_nodes
-        fits_in_memory("ExpectedError", (n_lengths, n, n), "Learn from samples with walks='fresh'.")
+        fits_in_memory((n_lengths, n, n), "Learn from samples with walks='fresh'.")
         survival = sampler.survival()[:n_lengths]
         if survival.size < n_lengths:
-            refuse("ExpectedError", "n_lengths", f"at most {survival.size}, the longest walk", n_lengths)
+            refuse("n_lengths", f"at most {survival.size}, the longest walk", n_lengths)
         options = {"device": device, "dtype": dtype}
         M = graph.to_scipy(kernel.matrix)
         self._powers = torch.as_tensor(_powers(M.toarray(), n_lengths), **options)
@@ -100,7 +100,7 @@ class ExpectedError:
 
     def __call__(self, modulation: ModulationBase) -> Tensor:
         """Return the relative error, differentiable with respect to the parameters."""
-        check_modulation("ExpectedError", modulation)
+        check_modulation(modulation)
         return self.of_sides(*modulation.sides(self._n_lengths))
 
     def of_sides(

@@ -161,23 +161,22 @@ def fit_to_kernel(
     >>> fit.ratio < 0.87
     True
     """
-    owner = "fit_to_kernel"
-    graphs = _graphs(owner, graphs, kernel)
+    graphs = _graphs(graphs, kernel)
     sampler = IndependentWalks(0.5) if sampler is None else sampler
-    check_instance(owner, "sampler", sampler, Sampler)
-    one_of(owner, "walks", walks, SOURCES)
-    n_walks = whole_number(owner, "n_walks", n_walks, 1)
+    check_instance("sampler", sampler, Sampler)
+    one_of("walks", walks, SOURCES)
+    n_walks = whole_number("n_walks", n_walks, 1)
     if ensembles == "shared" and walks == "expected":
         rule = "'independent' for the closed form, which has no fourth moments"
-        refuse(owner, "ensembles", rule, ensembles, "Use walks='fresh'.")
-    pairs = Pairs(n_walks, sampler, check_ensembles(owner, ensembles, graphs), kernel.matrix)
-    seed = check_seed(owner, seed)
-    n_held_out = whole_number(owner, "n_held_out", n_held_out, 2)
+        refuse("ensembles", rule, ensembles, "Use walks='fresh'.")
+    pairs = Pairs(n_walks, sampler, check_ensembles(ensembles, graphs), kernel.matrix)
+    seed = check_seed(seed)
+    n_held_out = whole_number("n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
-    check_instance(owner, "schedule", schedule, Schedule)
-    starts = _starts(owner, modulation, _default_scales(graphs, kernel, sampler), seed)
-    task = _KernelTask(graphs, kernel, pairs, walks, whole_number(owner, "n_samples", n_samples, 1), seed)
-    trained = _train_all(owner, task, starts, schedule, progress_callback(owner, progress))
+    check_instance("schedule", schedule, Schedule)
+    starts = _starts(modulation, _default_scales(graphs, kernel, sampler), seed)
+    task = _KernelTask(graphs, kernel, pairs, walks, whole_number("n_samples", n_samples, 1), seed)
+    trained = _train_all(task, starts, schedule, progress_callback(progress))
     values = np.array([one.best for one in trained])
     winner = int(np.nanargmin(values))
     best = starts[winner]
@@ -194,7 +193,6 @@ def fit_to_kernel(
 
 
 def _train_all(
-    owner: str,
     task: _KernelTask,
     starts: list[ModulationBase],
     schedule: Schedule,
@@ -211,7 +209,7 @@ def _train_all(
             if progress is not None:
                 progress(done + epoch, total)
 
-        loop = Loop(owner, task.steps, task.evaluate, every, None, report, task.is_small)
+        loop = Loop(task.steps, task.evaluate, every, None, report, task.is_small)
         trained.append(train(start, loop, schedule))
         if trained[-1].interrupted:
             break
@@ -312,21 +310,18 @@ def _closed_form_length(
     return min(needed, n)
 
 
-def _graphs(owner: str, graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:
+def _graphs(graphs: Graph | Sequence[Graph], kernel: Kernel) -> list[Graph]:
     """Return graphs as a list, after checking that the kernel converges on each."""
-    check_instance(owner, "kernel", kernel, Kernel)
-    found = [graphs] if isinstance(graphs, Graph) else _as_list(owner, "graphs", "a Graph", graphs)
+    check_instance("kernel", kernel, Kernel)
+    found = [graphs] if isinstance(graphs, Graph) else _as_list("graphs", "a Graph", graphs)
     for graph in found:
-        check_instance(owner, "graphs", graph, Graph)
+        check_instance("graphs", graph, Graph)
         check_convergence(graph, kernel)
     return found
 
 
 def _starts(
-    owner: str,
-    modulation: ModulationBase | Sequence[ModulationBase] | None,
-    usual: tuple[float, float],
-    seed: int,
+    modulation: ModulationBase | Sequence[ModulationBase] | None, usual: tuple[float, float], seed: int
 ) -> list[ModulationBase]:
     """Return copies of the given starts, or networks of the usual amplitude and decay."""
     if modulation is None:
@@ -338,18 +333,18 @@ def _starts(
         ]
     if isinstance(modulation, ModulationBase):
         return [deepcopy(modulation)]
-    given = _as_list(owner, "modulation", "a modulation", modulation)
+    given = _as_list("modulation", "a modulation", modulation)
     for one in given:
         if not isinstance(one, ModulationBase):
             got = Described(type(one).__name__)
-            refuse(owner, "modulation", "a modulation or a list of them", got, error=TypeError)
+            refuse("modulation", "a modulation or a list of them", got, error=TypeError)
     return [deepcopy(one) for one in given]
 
 
-def _as_list(owner: str, parameter: str, kind: str, given: Any) -> list[Any]:
+def _as_list(parameter: str, kind: str, given: Any) -> list[Any]:
     """Return a non-empty sequence as a list."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        refuse(owner, parameter, f"{kind} or a non-empty list of them", given, error=TypeError)
+        refuse(parameter, f"{kind} or a non-empty list of them", given, error=TypeError)
     return list(given)
 
 

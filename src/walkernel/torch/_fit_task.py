@@ -174,42 +174,36 @@ def fit_to_task(
     >>> bool(fit.loss < fit.validation[0, 1])
     True
     """
-    owner = "fit_to_task"
-    check_instance(owner, "graph", graph, Graph)
+    check_instance("graph", graph, Graph)
     schedule = Schedule() if schedule is None else schedule
-    check_instance(owner, "schedule", schedule, Schedule)
+    check_instance("schedule", schedule, Schedule)
     if not callable(loss):
-        refuse(owner, "loss", "a function of (prediction, target)", loss, error=TypeError)
-    check_flag(owner, "normalize", normalize)
+        refuse("loss", "a function of (prediction, target)", loss, error=TypeError)
+    check_flag("normalize", normalize)
     sampler = IndependentWalks(0.5) if sampler is None else sampler
-    check_instance(owner, "sampler", sampler, Sampler)
-    start = _start(owner, modulation, graph, one_of(owner, "matrix", matrix, MATRICES), sampler)
-    values = _values(owner, graph, nodes, y, next(start.parameters()))
+    check_instance("sampler", sampler, Sampler)
+    start = _start(modulation, graph, one_of("matrix", matrix, MATRICES), sampler)
+    values = _values(graph, nodes, y, next(start.parameters()))
     settings = _Settings(
-        real_number(owner, "masked", masked, above=0, below=1),
-        real_number(owner, "validation", validation, above=0, below=1),
+        real_number("masked", masked, above=0, below=1),
+        real_number("validation", validation, above=0, below=1),
         bool(normalize),
-        None if batch_size is None else whole_number(owner, "batch_size", batch_size, 1),
-        one_of(owner, "walks", walks, SOURCES),
-        whole_number(owner, "n_samples", n_samples, 1),
-        check_seed(owner, seed),
+        None if batch_size is None else whole_number("batch_size", batch_size, 1),
+        one_of("walks", walks, SOURCES),
+        whole_number("n_samples", n_samples, 1),
+        check_seed(seed),
     )
-    pairs = Pairs(
-        whole_number(owner, "n_walks", n_walks, 1),
-        sampler,
-        check_ensembles(owner, ensembles, [graph]),
-        matrix,
-    )
+    pairs = Pairs(whole_number("n_walks", n_walks, 1), sampler, check_ensembles(ensembles, [graph]), matrix)
     if loss is angular_loss and values.spread.shape[1] < 2:
         rule = "vectors, of shape (n, k) with k of at least 2, for angular_loss"
-        refuse(owner, "y", rule, Described(f"shape {np.shape(y)}"), NO_ANGLE)
+        refuse("y", rule, Described(f"shape {np.shape(y)}"), NO_ANGLE)
     task = _Task(graph, values, start, loss, pairs, settings)
-    report = progress_callback(owner, progress) or (lambda done, total: None)
+    report = progress_callback(progress) or (lambda done, total: None)
     total = schedule.n_epochs
-    patience = None if patience is None else whole_number(owner, "patience", patience, 1)
+    patience = None if patience is None else whole_number("patience", patience, 1)
     every = max(1, min(total // 20, (patience or total) // 4))
     small = values.ids.size * pairs.n_walks < MAX_ONE_THREAD_SIZE
-    loop = Loop(owner, task.steps, task.evaluate, every, patience, lambda epoch: report(epoch, total), small)
+    loop = Loop(task.steps, task.evaluate, every, patience, lambda epoch: report(epoch, total), small)
     found = train(start, loop, schedule)
     length = start.n_terms(pairs.sampler.longest + 1)
     bounds = learned_bounds(start, graph, task.training.size, matrix=matrix, length=length)
@@ -282,7 +276,7 @@ class _Task:
         """Return the loss at the validation nodes, predicted from all training nodes."""
         loss = self._loss_at(self.validation, self.training, self._validation_walks)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
-            check_loss("fit_to_task", 0, loss)
+            check_loss(0, loss)
         return float(loss)
 
     def _loss_at(
@@ -302,44 +296,40 @@ class _Task:
         return self._loss(predicted, self._values.targets[hidden])
 
 
-def _start(
-    owner: str, modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler
-) -> ModulationBase:
+def _start(modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler) -> ModulationBase:
     """Return a copy of the given start, or the default start."""
     if modulation is None:
         return NeuralModulation(decay=start_decay([graph], matrix, sampler))
-    check_modulation(owner, modulation)
+    check_modulation(modulation)
     return deepcopy(modulation)
 
 
-def _values(owner: str, graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:
+def _values(graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:
     """Check nodes and their values; labels become columns of zeros and ones."""
     ids = graph.ids(nodes)
-    check_distinct(owner, "nodes", ids, graph.names)
+    check_distinct("nodes", ids, graph.names)
     if ids.size < 3:
-        refuse(
-            owner, "nodes", "at least 3, to hide one, keep one and validate on one", Described(str(ids.size))
-        )
+        refuse("nodes", "at least 3, to hide one, keep one and validate on one", Described(str(ids.size)))
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
     if isinstance(y, (list, tuple)):
-        one_kind(owner, "y", y)
+        one_kind("y", y)
     try:
         array = np.asarray(y)
     except ValueError:
-        refuse(owner, "y", "a rectangular array", y)
+        refuse("y", "a rectangular array", y)
     if array.shape[:1] != (ids.size,):
-        refuse(owner, "y", f"one row for each of {ids.size} nodes", Described(f"shape {array.shape}"))
+        refuse("y", f"one row for each of {ids.size} nodes", Described(f"shape {array.shape}"))
     if array.ndim == 1 and array.dtype.kind in "iubUSO":
         try:
             classes, numbers = np.unique(array, return_inverse=True)
         except TypeError:
-            refuse(owner, "y", "labels of one kind, whole numbers or text", y, error=TypeError)
+            refuse("y", "labels of one kind, whole numbers or text", y, error=TypeError)
         if classes.size < 2:
-            refuse(owner, "y", "labels of at least two classes", Described(f"only {shown(classes[0])}"))
+            refuse("y", "labels of at least two classes", Described(f"only {shown(classes[0])}"))
         ones = torch.as_tensor(np.eye(classes.size)[numbers], **options)
         return _Values(ids, ones, torch.as_tensor(numbers, device=like.device), classes)
-    array = real_array(owner, "y", y)
+    array = real_array("y", y)
     if array.ndim not in (1, 2) or array.size == 0:
-        refuse(owner, "y", "of one or two dimensions, and not empty", array)
+        refuse("y", "of one or two dimensions, and not empty", array)
     columns = torch.tensor(array.reshape(ids.size, -1), **options)
     return _Values(ids, columns, columns, None)

@@ -111,21 +111,20 @@ class GRFKernel(GPyTorchKernel):
         dtype: torch.dtype = torch.float64,
         engine: str | Engine | None = None,
     ) -> None:
-        owner = type(self).__name__
-        where = resolve(owner, engine)
-        n_walks = whole_number(owner, "n_walks", n_walks, 1, MAX_WALKS)
+        where = resolve(engine)
+        n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
         self.__dict__["has_lengthscale"] = getattr(kernel, "lengthscale", None) is not None
         if not self.has_lengthscale and (lengthscale_prior, lengthscale_constraint) != (None, None):
             got = Described(f"a prior or a constraint of {kernel}")
-            refuse(owner, "lengthscale_prior", "None for a kernel without a lengthscale", got)
+            refuse("lengthscale_prior", "None for a kernel without a lengthscale", got)
         super().__init__(
             batch_shape=batch_shape,
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint,
         )
-        self.matrix = matrix = _checked_matrix(owner, graph, kernel, matrix)
+        self.matrix = matrix = _checked_matrix(graph, kernel, matrix)
         self.graph, self.kernel, self.n_walks = graph, kernel, n_walks
-        self.sampler = _sampler_for(owner, graph, kernel, matrix, n_walks, sampler)
+        self.sampler = _sampler_for(graph, kernel, matrix, n_walks, sampler)
         walks = sample_walks(
             graph, n_walks, sampler=self.sampler, seed=seed, nodes=nodes, matrix=matrix, engine=where
         )
@@ -173,7 +172,7 @@ class GRFKernel(GPyTorchKernel):
             return self.kernel
         if self.lengthscale.numel() > 1:
             got = Described(f"batch_shape {tuple(self.batch_shape)}")
-            refuse(type(self).__name__, "batch_shape", "() for a single kernel", got, "Index it first.")
+            refuse("batch_shape", "() for a single kernel", got, "Index it first.")
         return self.kernel.with_lengthscale(self.lengthscale.item())
 
     def modulation(self) -> Tensor:
@@ -198,7 +197,7 @@ class GRFKernel(GPyTorchKernel):
     ) -> WalkCovariance | Tensor:  # (…, n, m), or (…, n) if ``diag``
         """Return the covariance between nodes."""
         if last_dim_is_batch:
-            refuse(type(self).__name__, "last_dim_is_batch", "False", last_dim_is_batch)
+            refuse("last_dim_is_batch", "False", last_dim_is_batch)
         if self.has_lengthscale and not self.training:
             self._warn_if_too_wide()
         rows, columns = self._walks_from(x1), self._walks_from(x2)
@@ -209,13 +208,13 @@ class GRFKernel(GPyTorchKernel):
 
     def _walks_from(self, x: Tensor) -> WalkTensors:
         """Return the walks from some nodes, the same object for the same nodes."""
-        ids = _node_ids(type(self).__name__, x, self.graph.n_nodes)
+        ids = _node_ids(x, self.graph.n_nodes)
         key = ids.tobytes()
         if key not in self._selections:
             places = self._place[ids]
             if (places < 0).any():
                 got = Described(f"node {ids[places < 0][0]}")
-                refuse(type(self).__name__, "x", "of nodes that walks start from", got, "Add them to nodes=.")
+                refuse("x", "of nodes that walks start from", got, "Add them to nodes=.")
             all_of_them = np.array_equal(places, np.arange(self.walks.shape[0]))
             self._selections[key] = self.walks if all_of_them else self.walks.select(places)
             self._evict()
@@ -261,56 +260,52 @@ class _ModulationOf(torch.autograd.Function):
         return (grad * slopes).sum(dim=-1), None, None, None
 
 
-def _checked_matrix(owner: str, graph: Graph, kernel: Kernel | Modulation, matrix: str | None) -> str:
+def _checked_matrix(graph: Graph, kernel: Kernel | Modulation, matrix: str | None) -> str:
     """Return the matrix that is walked on."""
-    check_instance(
-        owner, "graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx."
-    )
+    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     if matrix is not None:
-        one_of(owner, "matrix", matrix, MATRICES)
+        one_of("matrix", matrix, MATRICES)
     if isinstance(kernel, Modulation):
         return matrix or "normalized"
-    check_instance(
-        owner, "kernel", kernel, Kernel, "It may also be a modulation, such as FreeModulation(10)."
-    )
+    check_instance("kernel", kernel, Kernel, "It may also be a modulation, such as FreeModulation(10).")
     if matrix not in (None, kernel.matrix):
-        refuse(owner, "matrix", f"that of the kernel ({kernel.matrix!r}), or None", matrix)
+        refuse("matrix", f"that of the kernel ({kernel.matrix!r}), or None", matrix)
     return kernel.matrix
 
 
 def _sampler_for(
-    owner: str, graph: Graph, kernel: Kernel | Modulation, matrix: str, n_walks: int, sampler: Sampler | None
+    graph: Graph, kernel: Kernel | Modulation, matrix: str, n_walks: int, sampler: Sampler | None
 ) -> Sampler:
     """Check that the kernel is a covariance, and return the sampler to use."""
     if sampler is not None:
-        check_instance(owner, "sampler", sampler, Sampler, SAMPLERS)
+        check_instance("sampler", sampler, Sampler, SAMPLERS)
     if isinstance(kernel, Modulation):
         try:
             initial = kernel.as_kernel(matrix=matrix)
         except ValueError:  # f does not decay
             initial = kernel.as_kernel(length=1, matrix=matrix)
             sampler = sampler or IndependentWalks()
-        check_covariance(owner, graph, initial)
+        check_covariance(graph, initial)
         return sampler or choose_sampler(graph, initial, n_walks=n_walks)
     check_convergence(graph, kernel)
-    check_covariance(owner, graph, kernel)
+    check_covariance(graph, kernel)
     checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
     return sampler or choose_sampler(graph, *served_kernels(graph, kernel, ("lengthscale",)), n_walks=n_walks)
 
 
-def _node_ids(owner: str, x: Tensor, n_nodes: int) -> NDArray[np.int64]:
+def _node_ids(x: Tensor, n_nodes: int) -> NDArray[np.int64]:
     """Return the node ids of inputs (…, n, 1), which must be the same in all members of a batch, (n,)."""
     remedy = "Node ids are the samples; they are not numbers to compute with."
     if x.ndim < 2 or x.shape[-1] != 1 or x.numel() == 0:
-        refuse(owner, "x", "nodes of shape (n,) or (n, 1)", Described(f"shape {tuple(x.shape)}"), remedy)
+        refuse("x", "nodes of shape (n,) or (n, 1)", Described(f"shape {tuple(x.shape)}"), remedy)
     if x.is_floating_point() and n_nodes > 2 / torch.finfo(x.dtype).eps:
-        refuse(owner, "x", f"of a dtype that holds {n_nodes} ids, as int64 does", Described(str(x.dtype)))
+        refuse("x", f"of a dtype that holds {n_nodes} ids, as int64 does", Described(str(x.dtype)))
     values = x.detach().cpu().double().numpy().reshape(-1, x.shape[-2])
     bad = ~((values >= 0) & (values < n_nodes) & (values == np.floor(values)))
     if bad.any():
         got = Described(f"{values[bad][0]:g}")
-        refuse(owner, "x", f"ids of nodes, whole numbers from 0 to {n_nodes - 1}", got, remedy)
+        refuse("x", f"ids of nodes, whole numbers from 0 to {n_nodes - 1}", got, remedy)
     if (values != values[0]).any():
         rule = "of the same nodes in all members of a batch"
-        refuse(owner, "x", rule, Described(f"different nodes, of shape {tuple(x.shape)}"))
+        refuse("x", rule, Described(f"different nodes, of shape {tuple(x.shape)}"))
     return values[0].astype(np.int64)

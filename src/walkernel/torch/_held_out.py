@@ -105,15 +105,14 @@ def held_out_errors(
     >>> errors.ratio < 0.9
     True
     """
-    owner = "held_out_errors"
-    check_instance(owner, "graph", graph, Graph)
-    check_instance(owner, "kernel", kernel, Kernel)
-    check_modulation(owner, modulation)
-    check_instance(owner, "sampler", sampler, Sampler)
-    n_walks = whole_number(owner, "n_walks", n_walks, 1)
-    seed = check_seed(owner, seed)
-    whole_number(owner, "n_samples", n_samples, 2)
-    pairs = Pairs(n_walks, sampler, check_ensembles(owner, ensembles, [graph]), kernel.matrix)
+    check_instance("graph", graph, Graph)
+    check_instance("kernel", kernel, Kernel)
+    check_modulation(modulation)
+    check_instance("sampler", sampler, Sampler)
+    n_walks = whole_number("n_walks", n_walks, 1)
+    seed = check_seed(seed)
+    whole_number("n_samples", n_samples, 2)
+    pairs = Pairs(n_walks, sampler, check_ensembles(ensembles, [graph]), kernel.matrix)
     K = exact_kernel(graph, kernel)
     n_lengths = sampler.longest + 1
     learned = tuple(side.detach().cpu().double().numpy() for side in modulation.sides(n_lengths))
@@ -129,11 +128,11 @@ def held_out_errors(
     return _compare(errors, ensembles)
 
 
-def check_ensembles(owner: str, ensembles: str, graphs: Sequence[Graph]) -> str:
+def check_ensembles(ensembles: str, graphs: Sequence[Graph]) -> str:
     """Return ``ensembles`` if it is valid for these graphs."""
-    one_of(owner, "ensembles", ensembles, ENSEMBLES)
+    one_of("ensembles", ensembles, ENSEMBLES)
     if ensembles == "shared" and any(graph.directed for graph in graphs):
-        refuse(owner, "ensembles", "'independent' for a directed graph", ensembles)
+        refuse("ensembles", "'independent' for a directed graph", ensembles)
     return ensembles
 
 

@@ -18,10 +18,10 @@ def angular_loss(
 
     A prediction of zero, at a node that no known node reaches, counts as a right angle.
     """
-    _same_shape("angular_loss", prediction, target)
+    _same_shape(prediction, target)
     if prediction.ndim != 2 or prediction.shape[1] < 2:
         rule = "vectors, of shape (b, k) with k of at least 2"
-        refuse("angular_loss", "target", rule, Described(f"shape {tuple(target.shape)}"), NO_ANGLE)
+        refuse("target", rule, Described(f"shape {tuple(target.shape)}"), NO_ANGLE)
     return (1 - torch.nn.functional.cosine_similarity(prediction, target, dim=1)).mean()
 
 
@@ -32,7 +32,7 @@ def cross_entropy_loss(
     """Return the mean of −log softmax(scores) at the true classes."""
     if target.ndim != 1 or target.is_floating_point():
         got = Described(f"{target.dtype} of shape {tuple(target.shape)}")
-        refuse("cross_entropy_loss", "target", "numbers of classes, (b,)", got, "Give y as labels.")
+        refuse("target", "numbers of classes, (b,)", got, "Give y as labels.")
     return torch.nn.functional.cross_entropy(prediction, target)
 
 
@@ -41,13 +41,13 @@ def squared_loss(
     target: Tensor,  # (b, k)
 ) -> Tensor:
     """Return the mean squared error."""
-    _same_shape("squared_loss", prediction, target)
+    _same_shape(prediction, target)
     return (prediction - target).square().mean()
 
 
-def _same_shape(owner: str, prediction: Tensor, target: Tensor) -> None:
+def _same_shape(prediction: Tensor, target: Tensor) -> None:
     """Refuse targets whose shape would be broadcast against the predictions."""
     if prediction.shape != target.shape:
         rule = f"of the shape of the prediction, {tuple(prediction.shape)}"
         got = Described(f"shape {tuple(target.shape)}")
-        refuse(owner, "target", rule, got, "For labels use cross_entropy_loss, or give y as floats.")
+        refuse("target", rule, got, "For labels use cross_entropy_loss, or give y as floats.")

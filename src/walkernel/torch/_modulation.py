@@ -77,7 +77,7 @@ class ModulationBase(nn.Module):
             )
         if longest is None and needed == MAX_TERMS:
             refuse(
-                type(self).__name__, "length", "given if f does not decay", None,
+                "length", "given if f does not decay", None,
                 "Give the length at which f ends, or a modulation with decay < 1.",
             )  # fmt: skip
         return needed
@@ -97,7 +97,7 @@ def _python_number(value: object) -> object:
     """Return a number or an array of NumPy as Python numbers, for JSON."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    refuse("Modulation.save", "notes", "text, numbers, lists and dicts", value, error=TypeError)
+    refuse("notes", "text, numbers, lists and dicts", value, error=TypeError)
 
 
 class Modulation(ModulationBase):
@@ -175,20 +175,17 @@ class NeuralModulation(Modulation):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
-        owner = type(self).__name__
-        self.hidden = tuple(
-            whole_number(owner, "hidden", width, 1) for width in _sequence(owner, "hidden", hidden)
-        )
-        self.activation = one_of(owner, "activation", activation, ACTIVATIONS)
-        check_flag(owner, "signed", signed)
+        self.hidden = tuple(whole_number("hidden", width, 1) for width in _sequence("hidden", hidden))
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        check_flag("signed", signed)
         self.signed = bool(signed)
-        self.decay, self.amplitude = _scales(owner, decay, amplitude)
+        self.decay, self.amplitude = _scales(decay, amplitude)
         sizes = [1, *self.hidden, 1]
         device = torch.get_default_device() if device is None else device
-        options = {"device": device, "dtype": check_dtype(owner, dtype)}
-        generator = torch.Generator().manual_seed(whole_number(owner, "seed", seed))
+        options = {"device": device, "dtype": check_dtype(dtype)}
+        generator = torch.Generator().manual_seed(whole_number("seed", seed))
         self.layers = nn.ModuleList(_layer(a, b, generator, options) for a, b in pairwise(sizes))
-        if one_of(owner, "init", init, INITS) == "flat":
+        if one_of("init", init, INITS) == "flat":
             self._flatten(generator)
 
     @torch.no_grad()
@@ -259,21 +256,20 @@ class FreeModulation(Modulation):
         dtype: torch.dtype = torch.float64,
     ) -> None:
         super().__init__()
-        owner = type(self).__name__
-        self.decay, self.amplitude = _scales(owner, decay, amplitude)
-        self.strength = real_number(owner, "strength", strength, minimum=0)
+        self.decay, self.amplitude = _scales(decay, amplitude)
+        self.strength = real_number("strength", strength, minimum=0)
         if isinstance(initial, (int, np.integer)):
-            theta = np.ones(whole_number(owner, "initial", initial, 1))
+            theta = np.ones(whole_number("initial", initial, 1))
         else:
-            f = real_array(owner, "initial", initial, ndim=1)
+            f = real_array("initial", initial, ndim=1)
             if f.size == 0:
-                refuse(owner, "initial", "a non-empty list", initial)
+                refuse("initial", "a non-empty list", initial)
             with np.errstate(all="ignore"):
                 theta = f / (self.amplitude * self.decay ** np.arange(f.size))
             if not np.isfinite(theta).all():
                 remedy = "Give fewer terms, or a larger decay."
-                refuse(owner, "initial", "of terms that amplitude · decayˡ can be a factor of", f, remedy)
-        self.theta = nn.Parameter(torch.as_tensor(theta, dtype=check_dtype(owner, dtype), device=device))
+                refuse("initial", "of terms that amplitude · decayˡ can be a factor of", f, remedy)
+        self.theta = nn.Parameter(torch.as_tensor(theta, dtype=check_dtype(dtype), device=device))
 
     def forward(self, length: int) -> Tensor:
         """Return f(0) … f(length − 1), (length,)."""
@@ -311,7 +307,7 @@ class ModulationPair(ModulationBase):
         super().__init__()
         for name, side in (("first", first), ("second", second)):
             if not isinstance(side, Modulation):
-                refuse("ModulationPair", name, "a modulation", side, error=TypeError)
+                refuse(name, "a modulation", side, error=TypeError)
         self.first, self.second = first, second
 
     def sides(self, length: int) -> tuple[Tensor, Tensor]:
@@ -355,34 +351,34 @@ def _values(f: Tensor) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         where = int(np.flatnonzero(~np.isfinite(values))[0])
         got = Described(f"{values[where]} at length {where}")
-        refuse("modulation", "f", "finite", got, "Train it again from another start, or with a smaller rate.")
+        refuse("f", "finite", got, "Train it again from another start, or with a smaller rate.")
     return values
 
 
 def _length(length: object) -> int:
-    return whole_number("modulation", "length", length, 1)
+    return whole_number("length", length, 1)
 
 
-def _sequence(owner: str, name: str, values: Any) -> tuple[Any, ...]:
+def _sequence(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
-        refuse(owner, name, "a non-empty list of whole numbers", values, error=TypeError)
+        refuse(name, "a non-empty list of whole numbers", values, error=TypeError)
     return tuple(values)
 
 
-def _scales(owner: str, decay: float, amplitude: float) -> tuple[float, float]:
-    decay = real_number(owner, "decay", decay, above=0)
-    return decay, real_number(owner, "amplitude", amplitude, above=0)
+def _scales(decay: float, amplitude: float) -> tuple[float, float]:
+    decay = real_number("decay", decay, above=0)
+    return decay, real_number("amplitude", amplitude, above=0)
 
 
-def check_modulation(owner: str, modulation: object) -> None:
+def check_modulation(modulation: object) -> None:
     """Refuse anything but a modulation."""
     if not isinstance(modulation, ModulationBase):
         remedy = "Use NeuralModulation, FreeModulation or a ModulationPair of them."
-        refuse(owner, "modulation", "a modulation", modulation, remedy, TypeError)
+        refuse("modulation", "a modulation", modulation, remedy, TypeError)
 
 
-def check_dtype(owner: str, dtype: torch.dtype) -> torch.dtype:
+def check_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of a module, or refuse it."""
     if dtype not in DTYPES:
-        refuse(owner, "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+        refuse("dtype", "torch.float64 or torch.float32", Described(str(dtype)))
     return dtype

@@ -39,19 +39,19 @@ def load_modulation(
     [1.  0.5]
     """
     rule = "an intact file written by a modulation's save"
-    check_dtype("load_modulation", dtype)
+    check_dtype(dtype)
     try:
         settings = dict(json.loads(existing_file(path).read_text()))
     except (ValueError, TypeError) as error:
-        refuse("load_modulation", "path", rule, Described(f"{path} ({error})"))
+        refuse("path", rule, Described(f"{path} ({error})"))
     settings.pop("notes", None)
     found = settings.pop("format", None)
     if found != FORMAT:
-        refuse("load_modulation", "path", f"of format {FORMAT!r}", found, "Save it again with this version.")
+        refuse("path", f"of format {FORMAT!r}", found, "Save it again with this version.")
     try:
         return _restore(settings, {"device": device, "dtype": dtype})
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        refuse("load_modulation", "path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
+        refuse("path", rule, Described(f"{path} ({type(error).__name__}: {error})"))
 
 
 def _restore(settings: dict[str, Any], options: dict[str, Any]) -> Any:

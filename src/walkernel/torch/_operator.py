@@ -47,14 +47,13 @@ class WalkCovariance(LinearOperator):
     """
 
     def __init__(self, f: Tensor, walks: WalkTensors, other: WalkTensors | None = None) -> None:
-        owner = type(self).__name__
-        check_instance(owner, "walks", walks, WalkTensors, "Make them with WalkTensors(sample_walks(…)).")
+        check_instance("walks", walks, WalkTensors, "Make them with WalkTensors(sample_walks(…)).")
         other = None if other is walks else other
         if other is not None:
-            check_instance(owner, "other", other, WalkTensors)
-            _check_sides(owner, walks, other)
+            check_instance("other", other, WalkTensors)
+            _check_sides(walks, other)
         if not isinstance(f, Tensor) or f.ndim == 0 or f.shape[-1] == 0:
-            refuse(owner, "f", "a tensor of shape (k,) or (…, k), not empty", f, error=TypeError)
+            refuse("f", "a tensor of shape (k,) or (…, k), not empty", f, error=TypeError)
         walks.check_dtype_and_device("f", f)
         super().__init__(f, walks=walks, other=other)
         self.f, self.walks, self.other = f, walks, other
@@ -164,11 +163,11 @@ class WalkCovariance(LinearOperator):
         return self.to(device=torch.device("cuda", device_id))
 
 
-def _check_sides(owner: str, walks: WalkTensors, other: WalkTensors) -> None:
+def _check_sides(walks: WalkTensors, other: WalkTensors) -> None:
     """Refuse walks that cannot form the two sides of one matrix."""
     if (walks.shape[1], walks.dtype, walks.device) != (other.shape[1], other.dtype, other.device):
         rule = f"walks on {walks.shape[1]} nodes of {walks.dtype} on {walks.device}, as those of the rows"
-        refuse(owner, "other", rule, Described(repr(other)), "Use select or to of the same walks.", TypeError)
+        refuse("other", rule, Described(repr(other)), "Use select or to of the same walks.", TypeError)
 
 
 def _in_columns(product: Any, x: Tensor) -> Tensor:

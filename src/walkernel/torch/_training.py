@@ -42,10 +42,10 @@ class Schedule:
     every: int = 10
 
     def __post_init__(self) -> None:
-        whole_number("Schedule", "n_epochs", self.n_epochs, 1)
-        real_number("Schedule", "learning_rate", self.learning_rate, above=0)
-        real_number("Schedule", "gamma", self.gamma, above=0, below=1 + 1e-15)
-        whole_number("Schedule", "every", self.every, 1)
+        whole_number("n_epochs", self.n_epochs, 1)
+        real_number("learning_rate", self.learning_rate, above=0)
+        real_number("gamma", self.gamma, above=0, below=1 + 1e-15)
+        whole_number("every", self.every, 1)
 
     @staticmethod
     def paper() -> Schedule:
@@ -70,7 +70,6 @@ class Loop(NamedTuple):
     without improvement. Where tensors are small, PyTorch runs on a single thread, which is faster.
     """
 
-    owner: str
     steps: Callable[[int], Iterable[Tensor]]  # epoch -> losses
     evaluate: Callable[[], float]
     evaluate_every: int
@@ -124,7 +123,7 @@ def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.
     """Take the steps of one epoch and return their mean loss."""
     losses = []
     for loss in loop.steps(epoch):
-        check_loss(loop.owner, epoch, loss)
+        check_loss(epoch, loss)
         optimizer.zero_grad()
         (loss + modulation.penalty()).backward()
         optimizer.step()
@@ -132,14 +131,14 @@ def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.
     return float(np.mean(losses))
 
 
-def check_loss(owner: str, epoch: int, loss: object) -> None:
+def check_loss(epoch: int, loss: object) -> None:
     """Refuse a loss that cannot be minimised."""
     if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
         rule = "one that returns a number that depends on the prediction, as a tensor"
         got = Described(f"a tensor of shape {tuple(loss.shape)}") if isinstance(loss, Tensor) else loss
-        refuse(owner, "loss", rule, got, error=TypeError)
+        refuse("loss", rule, got, error=TypeError)
     if not torch.isfinite(loss):
         refuse(
-            owner, "loss", "finite", Described(f"{float(loss.detach())} in epoch {epoch}"),
+            "loss", "finite", Described(f"{float(loss.detach())} in epoch {epoch}"),
             "Use a smaller learning rate, another start, or a smaller decay of the modulation.",
         )  # fmt: skip

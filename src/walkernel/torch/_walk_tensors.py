@@ -59,7 +59,7 @@ class WalkTensors:
     def __init__(
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
-        check_instance("WalkTensors", "walks", walks, Walks, "Sample them with sample_walks.")
+        check_instance("walks", walks, Walks, "Sample them with sample_walks.")
         self._initialize(*_entries_by_length(walks), _resolve_device(device or "cpu"), dtype)
 
     def _initialize(
@@ -70,10 +70,10 @@ class WalkTensors:
         dtype: torch.dtype,
     ) -> None:
         if dtype not in DTYPES:
-            refuse("WalkTensors", "dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+            refuse("dtype", "torch.float64 or torch.float32", Described(str(dtype)))
         if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
             refuse(
-                "WalkTensors", "walks", f"with loads in the range of {dtype}",
+                "walks", f"with loads in the range of {dtype}",
                 Described("larger loads"),
                 "Walk on matrix='normalized', with a larger p_halt, or use torch.float64.",
             )  # fmt: skip
@@ -94,14 +94,9 @@ class WalkTensors:
         """Return the walks from some start nodes, given by position; they may repeat."""
         positions = np.asarray(rows)
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            refuse("WalkTensors.select", "rows", "a flat list of whole numbers", rows, error=TypeError)
+            refuse("rows", "a flat list of whole numbers", rows, error=TypeError)
         if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
-            refuse(
-                "WalkTensors.select",
-                "rows",
-                f"at least one position from 0 to {self.shape[0] - 1}",
-                positions,
-            )
+            refuse("rows", f"at least one position from 0 to {self.shape[0] - 1}", positions)
         numbered = _number_entries(self._places, positions)
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
 
@@ -188,20 +183,20 @@ class WalkTensors:
 
     def _checked(self, f: Tensor) -> Tensor:
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
-            refuse("WalkTensors", "f", "a tensor of one dimension, not empty", f, error=TypeError)
+            refuse("f", "a tensor of one dimension, not empty", f, error=TypeError)
         return self.check_dtype_and_device("f", f)
 
     def _columns(self, x: Tensor, axis: int) -> Tensor:
         if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
             got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
-            refuse("WalkTensors", "x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
+            refuse("x", f"a tensor of shape ({self.shape[axis]}, columns)", got)
         return self.check_dtype_and_device("x", x)
 
     def check_dtype_and_device(self, name: str, tensor: Tensor) -> Tensor:
         """Return a tensor if it has the dtype and the device of the walks, or refuse it."""
         if tensor.dtype != self.dtype or tensor.device != self.device:
             refuse(
-                "WalkTensors", name, f"of {self.dtype} on {self.device}, like the walks",
+                name, f"of {self.dtype} on {self.device}, like the walks",
                 Described(f"{tensor.dtype} on {tensor.device}"),
                 "Use walks.to(device, dtype) or tensor.to(device, dtype).", TypeError,
             )  # fmt: skip

@@ -115,17 +115,16 @@ class IndependentWalks(Sampler):
     transition: str = "weights"
 
     def __post_init__(self) -> None:
-        p = real_number("IndependentWalks", "p_halt", self.p_halt, above=0, below=1)
+        p = real_number("p_halt", self.p_halt, above=0, below=1)
         if p < SMALLEST_P_HALT:
             refuse(
-                "IndependentWalks",
                 "p_halt",
                 f"at least {SMALLEST_P_HALT:g}",
                 self.p_halt,
                 "Walks of a million steps have no use.",
             )
         object.__setattr__(self, "p_halt", p)
-        one_of("IndependentWalks", "transition", self.transition, TRANSITIONS)
+        one_of("transition", self.transition, TRANSITIONS)
 
     def thresholds(self) -> NDArray[np.uint64]:
         """Return the length law: thresholds of steps 1, 2, …, decreasing, all positive."""
@@ -186,22 +185,21 @@ class CoupledWalks(Sampler):
     group: int = 16
 
     def __post_init__(self) -> None:
-        owner = "CoupledWalks"
         law = list(self.law) if isinstance(self.law, Iterable) else self.law
-        values = real_array(owner, "law", law, ndim=1)
+        values = real_array("law", law, ndim=1)
         falls = (np.diff(values) <= 0).all() and (values >= 0).all() and (values <= 1).all()
         if not 0 < values.size <= MAX_LAW or not falls or values[0] == 0:
             rule = f"up to {MAX_LAW} probabilities that do not rise, the first of them positive"
-            refuse(owner, "law", rule, law)
+            refuse("law", rule, law)
         object.__setattr__(self, "law", tuple(values.tolist()))
-        one_of(owner, "transition", self.transition, TRANSITIONS)
-        one_of(owner, "lengths", self.lengths, LENGTHS)
+        one_of("transition", self.transition, TRANSITIONS)
+        one_of("lengths", self.lengths, LENGTHS)
         for name in ("first_step", "later_steps"):
-            one_of(owner, name, getattr(self, name), STEPS)
-        object.__setattr__(self, "group", whole_number(owner, "group", self.group, 1))
+            one_of(name, getattr(self, name), STEPS)
+        object.__setattr__(self, "group", whole_number("group", self.group, 1))
         if self.group not in GROUPS:
-            refuse(owner, "group", "16, 8, 4, 2 or 1", self.group)
-        object.__setattr__(self, "head", whole_number(owner, "head", self.head, 0, MAX_HEAD))
+            refuse("group", "16, 8, 4, 2 or 1", self.group)
+        object.__setattr__(self, "head", whole_number("head", self.head, 0, MAX_HEAD))
 
     def __repr__(self) -> str:
         """Show the mean length instead of the law, and what is not the default."""

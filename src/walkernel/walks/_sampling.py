@@ -116,7 +116,7 @@ def sample_rows(
         factors[:used] *= f[:used] / in_row
     if not np.isfinite(factors[:used]).all():
         remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
-        refuse("features", "f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
+        refuse("f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
     factors[used:] = 0.0
     types = [spec.table.indices.dtype, np.float64]
     deposits = Pool(types)

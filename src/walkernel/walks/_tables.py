@@ -101,7 +101,7 @@ class StepLaw(NamedTuple):
         if moments.max(initial=0.0) > LARGEST_MOMENT:
             received = Described(f"entries up to {np.abs(M).max():.2g}")
             remedy = "Multiply the weights by a number, and scale the kernel by one over it."
-            refuse("walks", "the matrix", "of entries below about 1e75", received, remedy)
+            refuse("the matrix", "of entries below about 1e75", received, remedy)
         return scipy.sparse.csr_array((moments, self.indices, self.indptr), shape=(self.enter.size,) * 2)
 
 
@@ -152,9 +152,7 @@ def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> Ho
 def _build(law: StepLaw, matrix: str) -> WalkTable:
     counts = np.diff(law.indptr)
     if counts.max(initial=0) >= 2**DEGREE_BITS or law.indices.size >= 2 ** (64 - DEGREE_BITS):
-        refuse(
-            "sample_walks", "graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size
-        )
+        refuse("graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size)
     scale = _typical_factor(law.totals) if matrix == "adjacency" else 1.0
     first = law.leave * law.totals / scale
     inner = first * law.enter
@@ -207,7 +205,7 @@ def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
     from walkernel.walks._alias import build_alias
 
     if law.enter.size >= MAX_WEIGHTED_NODES:
-        refuse("sample_walks", "graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
+        refuse("graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
     assert law.weights is not None
     steps = (law.indptr, law.indices, law.weights)
     size = 2 * law.indices.size

@@ -32,7 +32,7 @@ MIXED = {
 def test_labels_of_several_kinds(y):
     with pytest.raises(
         TypeError,
-        match=r"NodeGPClassifier: y must be labels of one kind, all text or all numbers, got .* and ",
+        match=r"NodeGPClassifier.fit: y must be labels of one kind, all text or all numbers, got .* and ",
     ):
         fit(y)
 
@@ -40,14 +40,14 @@ def test_labels_of_several_kinds(y):
 @pytest.mark.parametrize("y", [["a", 1, None, "b"], [None, "a", "b", "a"], ["a", np.nan, "b", "a"]])
 def test_gaps_are_named_first(y):
     with pytest.raises(
-        ValueError, match=r"NodeGPClassifier: y must be labels without gaps, got .* at position"
+        ValueError, match=r"NodeGPClassifier.fit: y must be labels without gaps, got .* at position"
     ):
         fit(y)
 
 
 @pytest.mark.parametrize("label", [{1}, 1 + 2j, b"bytes", object()], ids=name_of_kind)
 def test_labels_that_are_none(label):
-    with pytest.raises((TypeError, ValueError), match=r"^NodeGPClassifier: y must be "):
+    with pytest.raises((TypeError, ValueError), match=r"^NodeGPClassifier.fit: y must be "):
         fit(np.array([label, 1, label, 2], dtype=object))
 
 

@@ -135,7 +135,7 @@ def test_no_kernel_is_tried_whose_series_diverges(sigma, learn):
     """(I + σ²L)⁻¹ of the adjacency matrix of a grid, of spectral radius near 4, diverges from σ = 0.57 on."""
     kernel = wk.RegularizedLaplacian(1, sigma, matrix="adjacency")
     with warnings.catch_warnings():  # the likelihood grows up to where it diverges
-        warnings.filterwarnings("ignore", "NodeGPRegressor: the likelihood still grows")
+        warnings.filterwarnings("ignore", "NodeGPRegressor.fit: the likelihood still grows")
         model = fitted(kernel, X=KNOWN[:30], learn=learn)
     assert np.isfinite(model.predict(np.arange(N))).all()
     if learn is None:
@@ -177,12 +177,12 @@ def test_what_is_learned_on_the_way_is_not_kept():
 
 def test_a_search_that_does_not_end_is_told_of(monkeypatch):
     monkeypatch.setattr(_learning, "widest_served", lambda graph, kernel: 1.0)
-    with pytest.warns(UserWarning, match="NodeGPRegressor: the likelihood still grows") as caught:
+    with pytest.warns(UserWarning, match="NodeGPRegressor.fit: the likelihood still grows") as caught:
         model = fitted(wk.Diffusion(1.0))
     assert str(caught[0].message) == (
-        f"NodeGPRegressor: the likelihood still grows with the lengthscale at {model.kernel_}, the widest "
-        "kernel that a search by walks can afford. Either the data do not determine the lengthscale, or the "
-        "kernel should be wider: use Diffusion or a larger nu."
+        f"NodeGPRegressor.fit: the likelihood still grows with the lengthscale at {model.kernel_}, the "
+        "widest kernel that a search by walks can afford. Either the data do not determine the lengthscale, "
+        "or the kernel should be wider: use Diffusion or a larger nu."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
     assert model.kernel_.sigma == pytest.approx(1.0)
@@ -190,7 +190,7 @@ def test_a_search_that_does_not_end_is_told_of(monkeypatch):
 
 def test_a_kernel_too_wide_to_learn_f_term_by_term_is_refused():
     message = (
-        r"NodeGPRegressor: kernel must be one whose f is largest in its first 32 terms where f itself is "
+        r"NodeGPRegressor.fit: kernel must be one whose f is largest in its first 32 terms where f itself is "
         r"learned, got Diffusion\(sigma=30\.0\)\. Start from a narrower kernel, or use learn=None\."
     )
     with pytest.raises(ValueError, match=message):
@@ -225,7 +225,7 @@ def test_a_free_f_is_at_least_as_likely_as_the_kernel_it_starts_from():
 
 @pytest.mark.parametrize("sigma", [0.5, 11.0])
 def test_a_free_f_has_so_many_terms_as_a_kernel_of_twice_the_width(sigma):
-    start = free_modulation("test", Hyperparameters(wk.Diffusion(sigma), 2.5, 0.1))
+    start = free_modulation(Hyperparameters(wk.Diffusion(sigma), 2.5, 0.1))
     f = wk.Diffusion(2 * sigma).modulation(MAX_FREE_TERMS)
     assert np.array_equal(start.modulation, 2.5 * wk.Diffusion(sigma).modulation(start.n_terms))
     assert start.amplitude == 1.0
@@ -307,11 +307,11 @@ def test_a_few_observations_are_enough_for_an_answer(X, y):
 )
 def test_kernels_that_underflow_or_never_leave_their_node_are_starts_too(kernel):
     with warnings.catch_warnings():  # such kernels say little about their width
-        warnings.filterwarnings("ignore", "NodeGPRegressor: the likelihood still grows")
+        warnings.filterwarnings("ignore", "NodeGPRegressor.fit: the likelihood still grows")
         assert np.isfinite(fitted(kernel).predict(range(10))).all()
 
 
-@pytest.mark.filterwarnings("ignore:NodeGPRegressor. the likelihood still grows")
+@pytest.mark.filterwarnings("ignore:NodeGPRegressor.fit. the likelihood still grows")
 def test_a_kernel_that_is_nearly_a_multiple_of_the_identity_is_no_trouble():
     assert np.isfinite(fitted(wk.Diffusion(2.0).scaled(0.001)).predict(range(10))).all()
 

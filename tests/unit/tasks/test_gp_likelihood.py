@@ -82,7 +82,7 @@ def differences(function, theta, step=1e-5):
 def checked(kernel, learn, data, noise=0.3, *, normalize=False):
     """Compare value and gradient at the start."""
     start = Hyperparameters(kernel, 1.3, noise, normalize=normalize, nugget=0.6 * ("nugget" in learn))
-    start = free_modulation("test", start) if "modulation" in learn else start
+    start = free_modulation(start) if "modulation" in learn else start
     parameters, features = Parameters(learn, start), walks(kernel)
     theta = parameters.theta(start) + 0.05
     value, gradient = likelihood_at(theta, parameters, features, data)

@@ -66,7 +66,7 @@ def test_iterations_are_those_of_the_longest_solution():
 def test_gradients_that_do_not_arrive_are_an_error(make):
     name = "NodeGPRegressor" if make is regressor else "NodeGPClassifier"
     message = (
-        rf"{name}: conjugate gradients did not reach tol=1e-10 in max_iter=2 iterations "
+        rf"{name}.fit: conjugate gradients did not reach tol=1e-10 in max_iter=2 iterations "
         r"\(the relative residual is .*\)\. "
         r"Use a larger max_iter, a larger tol, a narrower kernel, or more noise \(a larger alpha\)\."
     )
@@ -118,7 +118,7 @@ def test_right_hand_sides_of_every_size_are_solved_together():
     graph = graphs.weighted()
     prior = Prior(wk.sample_features(graph, wk.Diffusion(2.0), 32), 1.5)
     variances = 0.05 + RNG.random(30)
-    iterated = CGSolver(prior, variances, owner="test", tol=1e-11, max_iter=1000)
+    iterated = CGSolver(prior, variances, tol=1e-11, max_iter=1000)
     matrix = 2.25 * (prior.features @ prior.features.T).toarray() + np.diag(variances)
     sides = RNG.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5)
     sides[:, 4] = 0

@@ -62,7 +62,9 @@ def test_deviations_from_a_covariate_count():
     ("b", "text"), [(1e-12, "noise below that is rounding"), (1e-16, "taken for rounding")]
 )
 def test_a_warning_says_that_rounding_is_left(b, text):
-    with pytest.warns(UserWarning, match=f"NodeGPRegressor: y deviates .* {text}.* Subtract the common part"):
+    with pytest.warns(
+        UserWarning, match=f"NodeGPRegressor.fit: y deviates .* {text}.* Subtract the common part"
+    ):
         regression(1 + b * Y)
 
 

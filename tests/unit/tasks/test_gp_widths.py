@@ -133,8 +133,8 @@ def test_a_start_too_wide_is_narrowed_with_a_word(estimator):
     with pytest.warns(UserWarning, match="is wider than a search") as caught:
         estimator(graph, wk.Matern(1.5, 1e4), n_walks=16).fit(range(10), [0, 1] * 5)
     assert str(caught[0].message) == (
-        f"{estimator.__name__}: Matern(nu=1.5, kappa=10000.0) is wider than a search by walks can afford. "
-        f"The lengthscale is learned among those up to {widest}."
+        f"{estimator.__name__}.fit: Matern(nu=1.5, kappa=10000.0) is wider than a search by walks can "
+        f"afford. The lengthscale is learned among those up to {widest}."
     )
     assert ".fit(" in linecache.getline(caught[0].filename, caught[0].lineno)
 

@@ -68,32 +68,32 @@ WRONG = {
     "unknown": (
         wk.Diffusion(1.0),
         {"width": 2.0},
-        r"^Diffusion: the name of a parameter must be one of .*'width'",
+        r"^Diffusion.set_params: the name of a parameter must be one of .*'width'",
     ),
     "unknown of a part": (
         wk.Diffusion(1.0) + wk.Matern(),
         {"right__sigma": 2.0},
-        r"^Matern: the name of a parameter must be one of .*'nu', 'kappa', got 'sigma'",
+        r"^Sum.set_params: the name of a parameter must be one of .*'nu', 'kappa', got 'sigma'",
     ),
     "of a number": (
         wk.Diffusion(1.0),
         {"sigma__x": 2.0},
-        r"^Diffusion: sigma must be a kernel, to have param",
+        r"^Diffusion.set_params: sigma must be a kernel, to have param",
     ),
     "out of range": (
         wk.Diffusion(1.0),
         {"sigma": -2.0},
-        r"^Diffusion: sigma must be a finite number greater than 0",
+        r"^Diffusion.set_params: sigma must be a finite number greater than 0",
     ),
     "another matrix in a part": (
         wk.Diffusion(1.0) + wk.Matern(),
         {"left__matrix": "adjacency"},
-        r"^Sum: left.matrix must be that of the whole, 'normalized', got 'adjacency'",
+        r"^Sum.set_params: left.matrix must be that of the whole, 'normalized', got 'adjacency'",
     ),
     "not a number": (
         2.0 * wk.Diffusion(1.0),
         {"factor": np.nan},
-        r"^Multiple: factor must be a finite number",
+        r"^Multiple.set_params: factor must be a finite number",
     ),
 }
 
@@ -126,12 +126,15 @@ def test_estimators_share_a_kernel_and_no_parameters(estimator):
 def test_unknown_names_in_estimators(estimator):
     model = estimator(GRAPH, wk.Diffusion(2.0))
     with pytest.raises(
-        ValueError, match=r"^Diffusion: the name of a parameter must be one of .*, got 'width'"
+        ValueError,
+        match=rf"^{estimator.__name__}.set_params: the name of a parameter must be one of .*, got 'width'",
     ):
         model.set_params(kernel__width=2.0)
     with pytest.raises(ValueError, match="Invalid parameter 'width'"):
         model.set_params(width=2.0)
-    with pytest.raises(TypeError, match=rf"^{estimator.__name__}: kernel must be a Kernel, got None"):
+    with pytest.raises(
+        TypeError, match=rf"^{estimator.__name__}.set_params: kernel must be a Kernel, got None"
+    ):
         estimator(GRAPH, None).set_params(kernel__sigma=2.0)
 
 

@@ -133,7 +133,9 @@ class TestStandardErrors:
         graph = graphs.karate()
         one_group = wk.CoupledWalks(wk.matched_law(graph, KERNEL))
         smoother = wk.NodeSmoother(graph, KERNEL, n_walks=16, sampler=one_group).fit([0], [1.0])
-        with pytest.raises(TypeError, match="NodeSmoother: return_std must be True or False"):
+        with pytest.raises(TypeError, match=r"NodeSmoother\.predict: return_std must be True or False"):
             smoother.predict([1], return_std="yes")
-        with pytest.raises(ValueError, match="NodeSmoother: n_walks must be enough for two groups of walks"):
+        with pytest.raises(
+            ValueError, match=r"NodeSmoother\.predict: n_walks must be enough for two groups of walks"
+        ):
             smoother.predict([1], return_std=True)

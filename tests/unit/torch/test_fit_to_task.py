@@ -302,7 +302,7 @@ def test_something_is_always_known():
 
 
 def test_labels_need_a_loss_of_labels():
-    with pytest.raises(ValueError, match=r"angular_loss: .*use cross_entropy_loss"):
+    with pytest.raises(ValueError, match=r"fit_to_task: .*For labels use cross_entropy_loss"):
         fit(y=np.arange(N) % 2)
 
 

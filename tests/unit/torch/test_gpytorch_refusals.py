@@ -34,7 +34,7 @@ def kernel_of(kernel, **options):
     ],
 )
 def test_bad_nodes(x, message):
-    with pytest.raises(ValueError, match=f"GRFKernel: x must be .*{message}"):
+    with pytest.raises(ValueError, match=f"GRFKernel.forward: x must be .*{message}"):
         kernel_of(wk.Diffusion(2.0), n_walks=2)(x).to_dense()
 
 

@@ -180,7 +180,9 @@ def test_other_dtypes_and_devices_are_refused():
 
 @pytest.mark.parametrize("f", [[1.0, 2.0], torch.ones(0), torch.ones(2, 2), torch.tensor(1.0), None])
 def test_sequences_of_other_shapes_are_refused(f):
-    with pytest.raises(TypeError, match="WalkTensors: f must be a tensor of one dimension, not empty"):
+    with pytest.raises(
+        TypeError, match=r"WalkTensors\.entries: f must be a tensor of one dimension, not empty"
+    ):
         small().entries(f)
 
 
