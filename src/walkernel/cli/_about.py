@@ -10,15 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from walkernel import __version__
+from walkernel.cli import _options as option
 from walkernel.cli._app import app
-from walkernel.cli._inputs import Json, read_graph
+from walkernel.cli._inputs import read_graph
 from walkernel.cli._results import show_json, show_table
 
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "gpytorch", "triton")
 
 
 @app.command()
-def datasets(json: Json = False) -> None:
+def datasets(json: option.Json = False) -> None:
     """List the data sets: size, whether nodes have classes, licence, and whether they are on this machine.
 
     Example: walkernel datasets
@@ -44,7 +45,7 @@ def info(
     graph: Annotated[
         str | None, typer.Argument(metavar="GRAPH", help="A graph's folder, file or data set's name.")
     ] = None,
-    json: Json = False,
+    json: option.Json = False,
 ) -> None:
     """Describe this installation, or a graph; every byte of a graph in a folder is compared with a checksum.
 

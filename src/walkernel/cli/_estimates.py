@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from walkernel.cli import _options as option
 from walkernel.cli._app import Interrupted, VariadicCommand, app, progress, say
 from walkernel.cli._clusters import Scheduler, connect
-from walkernel.cli._inputs import (
-    Directed,
-    FeaturesOut,
-    GraphName,
-    Json,
-    KernelName,
-    Matrix,
-    NodeFile,
-    Nodes,
-    Relabel,
-    Seed,
-    Tolerance,
-    Walks,
-    chosen_nodes,
-    every_node,
-    find_node,
-    read_graph,
-)
+from walkernel.cli._inputs import chosen_nodes, every_node, find_node, read_graph
 from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table
 
@@ -39,20 +23,20 @@ if TYPE_CHECKING:
 
 @app.command(cls=VariadicCommand)
 def features(
-    graph: GraphName,
-    out: FeaturesOut,
-    kernel: KernelName = "diffusion",
-    matrix: Matrix = "normalized",
-    walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 64,
-    seed: Seed = 0,
-    node: Nodes = None,
-    nodes: NodeFile = None,
+    graph: option.GraphName,
+    out: option.FeaturesOut,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = "normalized",
+    walks: option.Walks = 64,
+    seed: option.Seed = 0,
+    node: option.Nodes = None,
+    nodes: option.NodeFile = None,
     scheduler: Scheduler = None,
     block_size: Annotated[
         int | None, typer.Option("--block-size", min=1, help="Nodes per block, for folders and clusters.")
     ] = None,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Write the sparse features Φ of all nodes, or of some: a file for scipy.sparse.load_npz, or a folder.
 
@@ -113,19 +97,19 @@ def _write_folder(out: Path, features: tuple[Graph, Kernel, int], options: dict[
 
 @app.command(cls=VariadicCommand)
 def kernel(
-    graph: GraphName,
+    graph: option.GraphName,
     entry: Annotated[list[str] | None, typer.Option(metavar="NODE NODE", help="An entry.")] = None,
     row: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="All entries of a node.")] = None,
     top: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Its most similar nodes.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 5,
-    kernel: KernelName = "diffusion",
-    matrix: Matrix = "normalized",
-    walks: Walks = None,
-    tolerance: Tolerance = None,
-    seed: Seed = 0,
-    json: Json = False,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = "normalized",
+    walks: option.OptionalWalks = None,
+    tolerance: option.Tolerance = None,
+    seed: option.Seed = 0,
+    json: option.Json = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Estimate entries of a kernel, whole rows, or the most similar nodes, with standard errors.
 

@@ -6,18 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from walkernel.cli import _options as option
 from walkernel.cli._app import app, progress, say
-from walkernel.cli._inputs import (
-    Directed,
-    GraphName,
-    Json,
-    KernelName,
-    Matrix,
-    Out,
-    Relabel,
-    Seed,
-    read_graph,
-)
+from walkernel.cli._inputs import read_graph
 from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json
 
@@ -30,17 +21,17 @@ Source = Annotated[
 
 @app.command()
 def learn(
-    graph: GraphName,
-    out: Out,
-    kernel: KernelName = "diffusion",
-    matrix: Matrix = "normalized",
-    walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 16,
+    graph: option.GraphName,
+    out: option.Out,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = "normalized",
+    walks: option.Walks = 16,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 1000,
     source: Source = "fresh",
-    seed: Seed = 0,
-    json: Json = False,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    seed: option.Seed = 0,
+    json: option.Json = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Learn the f that minimises the error of a kernel for a number of walks, and write it as JSON.
 

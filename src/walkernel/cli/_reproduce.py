@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from walkernel.cli import _options as option
 from walkernel.cli._app import app, console, progress
-from walkernel.cli._inputs import Seed
 from walkernel.cli._results import show_table
 
 SIGNS = {True: "reproduced", False: "not reproduced", None: "no number to compare"}
@@ -22,7 +22,7 @@ def reproduce(
     full: Annotated[
         bool, typer.Option("--full/--quick", help="The paper's repeats, or fewer: minutes in all.")
     ] = False,
-    seed: Seed = 0,
+    seed: option.Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder for tables, pictures and report.html.")] = Path("paper"),
 ) -> None:
     """Run the paper's experiments again, and write tables, pictures and a report beside its numbers.

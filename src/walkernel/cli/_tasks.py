@@ -8,26 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from walkernel.cli import _options as option
 from walkernel.cli._app import VariadicCommand, app, progress, say
-from walkernel.cli._inputs import (
-    Directed,
-    GraphName,
-    Json,
-    KernelName,
-    Matrix,
-    NodeFile,
-    Nodes,
-    OptionalOut,
-    Relabel,
-    Seed,
-    Tolerance,
-    Walks,
-    chosen_nodes,
-    every_node,
-    find_node,
-    read_graph,
-    read_values,
-)
+from walkernel.cli._inputs import chosen_nodes, every_node, find_node, read_graph, read_values
 from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table, write_csv
 
@@ -49,17 +32,17 @@ Method = Annotated[
 
 @app.command()
 def cluster(
-    graph: GraphName,
+    graph: option.GraphName,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of clusters.")],
-    kernel: KernelName = "diffusion",
-    matrix: Matrix = "normalized",
-    walks: Walks = None,
-    tolerance: Tolerance = None,
-    seed: Seed = 0,
-    out: OptionalOut = None,
-    json: Json = False,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = "normalized",
+    walks: option.OptionalWalks = None,
+    tolerance: option.Tolerance = None,
+    seed: option.Seed = 0,
+    out: option.OptionalOut = None,
+    json: option.Json = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Find clusters of nodes by kernel k-means; --out writes node,cluster.
 
@@ -91,21 +74,21 @@ def cluster(
 
 @app.command(cls=VariadicCommand)
 def regress(
-    graph: GraphName,
+    graph: option.GraphName,
     values: Annotated[Path, typer.Argument(metavar="VALUES.csv", help="Lines of node,value.")],
-    out: OptionalOut = None,
+    out: option.OptionalOut = None,
     model: Annotated[
         Literal["gp", "smoother", "ridge"],
         typer.Option(help="A Gaussian process, a weighted mean of the values, or kernel ridge regression."),
     ] = "gp",
-    kernel: KernelName = "diffusion",
-    matrix: Matrix = "normalized",
-    walks: Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")] = 256,
-    seed: Seed = 0,
-    node: Nodes = None,
-    nodes: NodeFile = None,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = "normalized",
+    walks: option.Walks = 256,
+    seed: option.Seed = 0,
+    node: option.Nodes = None,
+    nodes: option.NodeFile = None,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Predict values at all nodes, or at some, from values at others: lines of node,mean,std.
 
@@ -153,7 +136,7 @@ def _predict(model: Any, nodes: list[Hashable]) -> tuple[list[float], list[Any]]
 
 @app.command(cls=VariadicCommand)
 def ode(
-    graph: GraphName,
+    graph: option.GraphName,
     times: Annotated[
         list[float], typer.Option("--times", metavar="TIME…", help="Times at which the state is printed.")
     ],
@@ -162,12 +145,12 @@ def ode(
     equation: Equation = "laplacian",
     method: Method = "walks",
     walks: Annotated[int, typer.Option("--walks", min=2, help="Walks from each node.")] = 128,
-    seed: Seed = 0,
-    node: Nodes = None,
-    nodes: NodeFile = None,
-    json: Json = False,
-    directed: Directed = None,
-    relabel: Relabel = False,
+    seed: option.Seed = 0,
+    node: option.Nodes = None,
+    nodes: option.NodeFile = None,
+    json: option.Json = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
 ) -> None:
     """Solve x' = Gx + y: what flows from a source, or from an initial state, at some times and nodes.
 

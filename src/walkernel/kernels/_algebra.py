@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,35 +96,18 @@ class Product(ClosedForm):
 
 
 @dataclass(frozen=True, repr=False)
-class Multiple(ClosedForm):
-    """c·K for a number c."""
+class Rescaled(ClosedForm):
+    """A kernel with its values or its matrix multiplied by a number; all else is that of the kernel."""
 
     kernel: Kernel
-    factor: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "factor", real_number("factor", self.factor))
-
-    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return c^g times the kernel's power."""
-        if self.factor <= 0 and exponent != 1.0:
-            refuse("factor", "positive for a root", self.factor, "Use pair='lazy'.")
-        return float(self.factor**exponent) * self.kernel.power(exponent, length)
-
-    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return c^g times the kernel's scaled power."""
-        if self.factor <= 0 and exponent != 1.0:
-            return self.power(exponent, length)
-        return float(self.factor**exponent) * self.kernel.scaled_power(exponent, length, beta)
 
     def max_length(self, exponent: float) -> int:
         """Return how many coefficients can be had of the kernel."""
         return self.kernel.max_length(exponent)
 
     def has_root(self) -> bool:
-        """Tell whether the multiple is positive and the kernel has one."""
-        return self.factor > 0 and self.kernel.has_root()
+        """Tell whether the kernel has one."""
+        return self.kernel.has_root()
 
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's own radius."""
@@ -140,7 +123,7 @@ class Multiple(ClosedForm):
         """The kernel's own."""
         return self.kernel.lengthscale
 
-    def with_lengthscale(self, lengthscale: float) -> Multiple:
+    def with_lengthscale(self, lengthscale: float) -> Self:
         """Return the same of a wider or narrower kernel."""
         return replace(self, kernel=self.kernel.with_lengthscale(lengthscale))
 
@@ -148,21 +131,41 @@ class Multiple(ClosedForm):
         """Return the kernel's own."""
         return self.kernel.log_slope(exponent)
 
+
+@dataclass(frozen=True, repr=False)
+class Multiple(Rescaled):
+    """c·K for a number c."""
+
+    factor: float
+    _checks: ClassVar = {"factor": real_number}
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return c^g times the kernel's power."""
+        if self.factor <= 0 and exponent != 1.0:
+            refuse("factor", "positive for a root", self.factor, "Use pair='lazy'.")
+        return float(self.factor**exponent) * self.kernel.power(exponent, length)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return c^g times the kernel's scaled power."""
+        if self.factor <= 0 and exponent != 1.0:
+            return self.power(exponent, length)
+        return float(self.factor**exponent) * self.kernel.scaled_power(exponent, length, beta)
+
+    def has_root(self) -> bool:
+        """Tell whether the multiple is positive and the kernel has one."""
+        return self.factor > 0 and super().has_root()
+
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return c·K(λ)."""
         return np.asarray(self.factor * self.kernel.spectrum(eigenvalues))
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(ClosedForm):
+class Scaled(Rescaled):
     """K(βM)."""
 
-    kernel: Kernel
     beta: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "beta", real_number("beta", self.beta))
+    _checks: ClassVar = {"beta": real_number}
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
         """Return βᵏ times the kernel's k-th term."""
@@ -172,35 +175,9 @@ class Scaled(ClosedForm):
         """Return the kernel's own with both factors."""
         return self.kernel.scaled_power(exponent, length, self.beta * beta)
 
-    def max_length(self, exponent: float) -> int:
-        """Return how many coefficients can be had of the kernel."""
-        return self.kernel.max_length(exponent)
-
-    def has_root(self) -> bool:
-        """Tell whether the kernel has one: α₀ is the same."""
-        return self.kernel.has_root()
-
     def power_radius(self, exponent: float) -> float:
         """Return the kernel's radius over |β|."""
-        return self.kernel.power_radius(exponent) / abs(self.beta) if self.beta else math.inf
-
-    @property
-    def degree(self) -> float:
-        """The kernel's own degree."""
-        return self.kernel.degree
-
-    @property
-    def lengthscale(self) -> float | None:
-        """The kernel's own."""
-        return self.kernel.lengthscale
-
-    def with_lengthscale(self, lengthscale: float) -> Scaled:
-        """Return the same of a wider or narrower kernel."""
-        return replace(self, kernel=self.kernel.with_lengthscale(lengthscale))
-
-    def log_slope(self, exponent: float) -> tuple[float, float]:
-        """Return the kernel's own."""
-        return self.kernel.log_slope(exponent)
+        return super().power_radius(exponent) / abs(self.beta) if self.beta else math.inf
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return K(βλ)."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +17,7 @@ from walkernel._checks import Described, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._base import ClosedForm, exponentiated, geometric_product
 
-
-def _store(kernel: ClosedForm, parameter: str, value: float) -> None:
-    """Set a parameter of a frozen kernel to its checked value."""
-    object.__setattr__(kernel, parameter, value)
+_positive = partial(real_number, above=0)
 
 
 def _lengthscale(parameter: str, value: float) -> float:
@@ -30,8 +28,33 @@ def _lengthscale(parameter: str, value: float) -> float:
     return number
 
 
+class ZeroFree(ClosedForm):
+    """A kernel that has no zeros, and a parameter that says how wide it is."""
+
+    _width: ClassVar[str] = "sigma"
+    """Name of this parameter."""
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+        return self.scaled_power(exponent, length, 1.0)
+
+    def has_root(self) -> bool:
+        """Return True, also where α₀ is too small for a float."""
+        return True
+
+    @property
+    def lengthscale(self) -> float:
+        """The parameter that says how wide the kernel is."""
+        return float(getattr(self, self._width))
+
+    def with_lengthscale(self, lengthscale: float) -> Self:
+        """Return the same kernel, wider or narrower."""
+        changed: dict[str, Any] = {self._width: lengthscale}
+        return replace(self, **changed)
+
+
 @dataclass(frozen=True, repr=False)
-class Diffusion(ClosedForm):
+class Diffusion(ZeroFree):
     """The heat kernel exp(−σ²L/2), i.e. exp(−tL) with t = σ²/2.
 
     Examples
@@ -42,37 +65,17 @@ class Diffusion(ClosedForm):
     """
 
     sigma: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _store(self, "sigma", _lengthscale("sigma", self.sigma))
-
-    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return e^-s sᵏ/k! with s = t·exponent."""
-        return self.scaled_power(exponent, length, 1.0)
+    _checks: ClassVar = {"sigma": _lengthscale}
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return e^-s (sβ)ᵏ/k!, through logarithms so that no term underflows early."""
+        """Return e^-s (sβ)ᵏ/k! with s = t·exponent, through logarithms so that no term underflows early."""
         s = self.sigma**2 / 2 * exponent
         logs = np.concatenate([[0.0], np.cumsum(np.log(s) - np.log(np.arange(1, length)))]) - s
         return exponentiated(logs, beta)
 
-    def has_root(self) -> bool:
-        """Return True, also where α₀ = e^-t is too small for a float."""
-        return True
-
     def power_radius(self, exponent: float) -> float:
         """Return infinity: the exponential is entire and has no zeros."""
         return math.inf
-
-    @property
-    def lengthscale(self) -> float:
-        """The parameter sigma."""
-        return self.sigma
-
-    def with_lengthscale(self, lengthscale: float) -> Diffusion:
-        """Return the kernel of another sigma."""
-        return replace(self, sigma=lengthscale)
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
         """Return (−2s, 2): the terms are e^-s sᵏ/k! with s = σ²/2 · exponent."""
@@ -84,7 +87,7 @@ class Diffusion(ClosedForm):
 
 
 @dataclass(frozen=True, repr=False)
-class RegularizedLaplacian(ClosedForm):
+class RegularizedLaplacian(ZeroFree):
     """The d-regularised Laplacian kernel (I + σ²L)^-d, for any real d > 0.
 
     Examples
@@ -96,39 +99,18 @@ class RegularizedLaplacian(ClosedForm):
 
     d: float = 1
     sigma: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _store(self, "d", real_number("d", self.d, above=0))
-        _store(self, "sigma", _lengthscale("sigma", self.sigma))
-
-    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return (1+σ²)^-s (s)_k/k! cᵏ with s = d·exponent and c = σ²/(1+σ²)."""
-        return self.scaled_power(exponent, length, 1.0)
+    _checks: ClassVar = {"d": _positive, "sigma": _lengthscale}
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return the same with cβ for c, through logarithms."""
+        """Return (1+σ²)^-s (s)_k/k! (cβ)ᵏ with s = d·exponent and c = σ²/(1+σ²), through logarithms."""
         s, k = self.d * exponent, np.arange(1, length)
         ratios = np.log((s + k - 1) / k) - math.log1p(self.sigma**-2)
         logs = np.concatenate([[0.0], np.cumsum(ratios)]) - s * math.log1p(self.sigma**2)
         return exponentiated(logs, beta)
 
-    def has_root(self) -> bool:
-        """Return True, also where α₀ is too small for a float."""
-        return True
-
     def power_radius(self, exponent: float) -> float:
         """Return 1 + σ^-2, the pole."""
         return 1 + self.sigma**-2
-
-    @property
-    def lengthscale(self) -> float:
-        """The parameter sigma."""
-        return self.sigma
-
-    def with_lengthscale(self, lengthscale: float) -> RegularizedLaplacian:
-        """Return the kernel of another sigma."""
-        return replace(self, sigma=lengthscale)
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
         """Return (−2sc, 2(1 − c)): the terms are (1 − c)^s (s)_k/k! cᵏ with s = d·exponent."""
@@ -141,7 +123,7 @@ class RegularizedLaplacian(ClosedForm):
 
 
 @dataclass(frozen=True, repr=False)
-class Matern(ClosedForm):
+class Matern(ZeroFree):
     """The graph Matérn kernel (2ν/κ² I + L)^-ν = (κ²/2ν)^ν · RegularizedLaplacian(d=ν, σ²=κ²/2ν).
 
     Examples
@@ -153,11 +135,8 @@ class Matern(ClosedForm):
 
     nu: float = 1.5
     kappa: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _store(self, "nu", real_number("nu", self.nu, above=0))
-        _store(self, "kappa", _lengthscale("kappa", self.kappa))
+    _checks: ClassVar = {"nu": _positive, "kappa": _lengthscale}
+    _width = "kappa"
 
     @property
     def _regularized(self) -> RegularizedLaplacian:
@@ -167,30 +146,13 @@ class Matern(ClosedForm):
     def _scale(self) -> float:
         return float((self.kappa**2 / (2 * self.nu)) ** self.nu)
 
-    def has_root(self) -> bool:
-        """Return True, also where α₀ is too small for a float."""
-        return True
-
-    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return the regularised Laplacian's series at ν·exponent, scaled."""
-        return self.scaled_power(exponent, length, 1.0)
-
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return the same for K(βz)."""
+        """Return the regularised Laplacian's series at ν·exponent, scaled."""
         return self._scale**exponent * self._regularized.scaled_power(exponent, length, beta)
 
     def power_radius(self, exponent: float) -> float:
         """Return 1 + 2ν/κ², the pole."""
         return self._regularized.power_radius(exponent)
-
-    @property
-    def lengthscale(self) -> float:
-        """The parameter kappa."""
-        return self.kappa
-
-    def with_lengthscale(self, lengthscale: float) -> Matern:
-        """Return the kernel of another kappa."""
-        return replace(self, kappa=lengthscale)
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
         """Return that of the regularised Laplacian, and 2ν·exponent of the factor (κ²/2ν)^ν."""
@@ -215,11 +177,10 @@ class PStepRandomWalk(ClosedForm):
 
     p: int = 2
     alpha: float = 2.0
+    _checks: ClassVar = {"p": partial(whole_number, minimum=1), "alpha": partial(real_number, minimum=2)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "p", whole_number("p", self.p, 1))
-        _store(self, "alpha", real_number("alpha", self.alpha, minimum=2))
         if self.p * math.log(self.alpha) > 700:
             refuse("alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
 
@@ -259,10 +220,10 @@ class InverseCosine(ClosedForm):
     """
 
     scale: float = 1.0
+    _checks: ClassVar = {"scale": real_number}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _store(self, "scale", real_number("scale", self.scale))
         if self.scale == 0:
             refuse("scale", "a number other than 0", self.scale)
 

@@ -40,11 +40,8 @@ class PowerSeries(ClosedForm):
     terms: tuple[float, ...] = (1.0,)
 
     def __init__(self, coefficients: ArrayLike, *, matrix: str = "normalized") -> None:
-        terms = real_array("coefficients", coefficients, ndim=1)
-        if terms.size == 0:
-            refuse("coefficients", "a non-empty list", coefficients)
-        object.__setattr__(self, "terms", tuple(terms.tolist()))
-        object.__setattr__(self, "matrix", matrix)
+        terms = _nonempty("coefficients", coefficients)
+        vars(self).update(terms=terms, matrix=matrix)
         super().__post_init__()
 
     @staticmethod
@@ -142,11 +139,7 @@ class SquaredSeries(ClosedForm):
     f: tuple[float, ...] = (1.0,)
 
     def __init__(self, modulation: ArrayLike, *, matrix: str = "normalized") -> None:
-        f = real_array("modulation", modulation, ndim=1)
-        if f.size == 0:
-            refuse("modulation", "a non-empty list", modulation)
-        object.__setattr__(self, "f", tuple(f.tolist()))
-        object.__setattr__(self, "matrix", matrix)
+        vars(self).update(f=_nonempty("modulation", modulation), matrix=matrix)
         super().__post_init__()
 
     def __repr__(self) -> str:
@@ -275,3 +268,11 @@ class AnalyticFunction(Kernel):
         if holes.any():
             values[holes] = np.polynomial.polynomial.polyval(flat[holes], self.coefficients(256))
         return values.reshape(points.shape)
+
+
+def _nonempty(parameter: str, values: ArrayLike) -> tuple[float, ...]:
+    """Return a list of at least one real number."""
+    numbers = real_array(parameter, values, ndim=1)
+    if numbers.size == 0:
+        refuse(parameter, "a non-empty list", values)
+    return tuple(numbers.tolist())

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
 from walkernel._door import door
-from walkernel.engines import Engine, resolve
 from walkernel.features import anchor_points, johnson_lindenstrauss
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.tasks._nodes import KernelParameters, node_ids, walk_spec
+from walkernel.tasks._nodes import NodeEstimator, node_ids
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import Sampler
 
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 
-class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeFeatures(TransformerMixin, NodeEstimator):
     """Turn nodes into sparse features Φ with E[ΦΦᵀ] = K off the diagonal: a kernel for any linear model.
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
@@ -72,28 +70,10 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: Kernel,
-        *,
-        n_walks: int = 64,
-        sampler: Sampler | None = None,
-        n_components: int | None = None,
-        reduction: str = "johnson-lindenstrauss",
-        sparse_output: bool = True,
-        random_state: Any = None,
-        engine: str | Engine | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.n_walks = n_walks
-        self.sampler = sampler
-        self.n_components = n_components
-        self.reduction = reduction
-        self.sparse_output = sparse_output
-        self.random_state = random_state
-        self.engine = engine
+    n_walks: int = 64
+    n_components: int | None = None
+    reduction: str = "johnson-lindenstrauss"
+    sparse_output: bool = True
 
     @door
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
@@ -104,8 +84,7 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         X : nodes, (n,) or (n, 1)
         y : ignored
         """
-        _, spec = walk_spec(self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        engine = resolve(self.engine)
+        _, spec, engine = self._check_walks()
         one_of("reduction", self.reduction, REDUCTIONS)
         check_flag("sparse_output", self.sparse_output)
         if self.n_components is not None:
@@ -137,9 +116,8 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
         -------
         csr_array of float64, (n, n_nodes), or (n, n_components); an array for a dense projection
         """
-        check_is_fitted(self)
+        ids = self._requested_ids(X)
         n_components, reduction, sparse = self._output
-        ids = node_ids(self._spec.graph, X)
         rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
@@ -158,9 +136,3 @@ class NodeFeatures(KernelParameters, TransformerMixin, BaseEstimator):
             names = graph.names(np.arange(graph.n_nodes))
             return np.array([f"node {name}" for name in names], dtype=object)
         return np.array([f"nodefeatures{i}" for i in range(n_components)], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        return tags

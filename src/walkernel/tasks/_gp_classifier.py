@@ -11,7 +11,7 @@ number of classes in each Newton step, and variational inference inducing nodes 
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,31 +19,20 @@ import scipy.optimize
 import scipy.special
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, check_flag, one_kind, real_number, refuse, shown
+from walkernel._checks import Described, one_kind, real_number, refuse, shown
 from walkernel._door import door
-from walkernel.engines import Engine, resolve
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.tasks._learning import Learned, learn_hyperparameters, sample_positions
-from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
-from walkernel.tasks._nodes import KernelParameters, check_same_length, node_ids, node_tags
+from walkernel.engines import resolve
+from walkernel.tasks._learning import learn_hyperparameters, sample_positions
+from walkernel.tasks._likelihood import MIN_SCALE
+from walkernel.tasks._nodes import check_same_length, node_ids
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import (
-    check_search,
-    check_solver,
-    fitted_kernel,
-    free_modulation,
-    prior_at,
-    prior_blocks,
-    walks_for,
-)
-from walkernel.tasks._solvers import Prior, cholesky_solver, make_solver
-from walkernel.walks import Sampler
+from walkernel.tasks._prior import NodeGP, prior_at, prior_blocks
+from walkernel.tasks._solvers import Prior, cholesky_solver
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
@@ -52,7 +41,8 @@ LOG2_DRAWS = 8
 """Binary logarithm of the number of Sobol points over which probabilities are averaged."""
 
 
-class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeGPClassifier(ClassifierMixin, NodeGP):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
     Each class has a Gaussian process with covariance a²ΦΦᵀ and a constant with a flat prior; the softmax of
@@ -119,36 +109,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     (True, (2, 2))
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: Kernel,
-        *,
-        n_walks: int = 256,
-        sampler: Sampler | None = None,
-        learn: tuple[str, ...] | None = None,
-        amplitude: float = 1.0,
-        normalize: bool = False,
-        concentration: float = 0.01,
-        solver: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        engine: str | Engine | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.n_walks = n_walks
-        self.sampler = sampler
-        self.learn = learn
-        self.amplitude = amplitude
-        self.normalize = normalize
-        self.concentration = concentration
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
+    concentration: float = 0.01
 
     @door
     def fit(self, X: Any, y: ArrayLike) -> NodeGPClassifier:
@@ -160,35 +121,21 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
             Nodes may repeat; their labels are counted.
         y : array of labels, (n,)
         """
-        kernel, learn = check_search(self.graph, self.kernel, self.learn, CLASS_LEARNED)
-        spec_for = walks_for(
-            self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
-        )  # fmt: skip
+        kernel, learn = self._check_search(CLASS_LEARNED)
+        spec_for = self._walks_for(kernel, learn)
         engine = resolve(self.engine)
-        options = check_solver(self.solver, self.tol, self.max_iter)
-        amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
+        start = self._start(kernel, learn)
         concentration = real_number("concentration", self.concentration, minimum=MIN_SCALE)
         classes, ids, counts = self._count_labels(X, y)
+        system = self._check_solver(classes.size)
         data = dirichlet_observations(ids, counts, concentration)
-        check_flag("normalize", self.normalize)
-        start = Hyperparameters(kernel, amplitude, 0.0, normalize=self.normalize)
-        start = free_modulation(start) if "modulation" in learn else start
-        if learn:
-            learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
-        else:
-            learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
+        learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
         hyper, spec = learned.hyper, learned.spec
         prior = prior_at(spec, hyper, ids, engine)
-        system = partial(make_solver, **options, n_systems=classes.size)
         posteriors = [Posterior(one, prior, 0.0, system) for one in data]
         self.sharpness_ = fit_sharpness(posteriors, counts, spec.seed)
-        self.classes_, self._posteriors = classes, posteriors
-        self._spec, self._engine = spec, engine
-        self.kernel_, self.modulation_ = fitted_kernel(hyper), hyper.modulation
-        self.amplitude_, self._hyper = hyper.amplitude, hyper
-        self.log_marginal_likelihood_value_ = learned.log_likelihood
-        self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = spec.sampler, 1
+        self._set(learned, engine)
+        self.classes_, self._posteriors, self._hyper = classes, posteriors, hyper
         return self
 
     def _count_labels(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
@@ -213,8 +160,7 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     @door
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
-        check_is_fitted(self, "_posteriors")
-        ids = node_ids(self._spec.graph, X)
+        ids = self._requested_ids(X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
         for part, rows in prior_blocks(self._spec, self._hyper, ids, self._engine):
             columns = np.ones((rows.shape[0], 1))
@@ -226,9 +172,6 @@ class NodeGPClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class at some nodes, (n, classes), classes as in ``classes_``."""
         return sharpened_softmax(*self.latent(X), self.sharpness_)
-
-    def __sklearn_tags__(self) -> Any:
-        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:

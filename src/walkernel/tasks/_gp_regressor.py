@@ -4,42 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, progress_callback, real_number, refuse, whole_number
 from walkernel._door import door
 from walkernel._threads import thread_count
-from walkernel.engines import Engine, resolve
+from walkernel.engines import resolve
 from walkernel.features import multiply
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
 from walkernel.tasks._known_nodes import KnownNodes, first_twins
-from walkernel.tasks._learning import Learned, learn_hyperparameters
-from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood
-from walkernel.tasks._nodes import KernelParameters, check_random_seed, node_ids, node_tags
+from walkernel.tasks._learning import learn_hyperparameters
+from walkernel.tasks._likelihood import MIN_SCALE, Parameters, log_likelihood
+from walkernel.tasks._nodes import check_random_seed, node_ids
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import (
-    LEARNED,
-    check_search,
-    check_solver,
-    fitted_kernel,
-    free_modulation,
-    mean_columns,
-    prior_at,
-    prior_blocks,
-    walks_for,
-)
-from walkernel.tasks._solvers import MAX_CHOLESKY_NODES, make_solver
-from walkernel.walks import Sampler, WalkSpec
+from walkernel.tasks._prior import LEARNED, NodeGP, mean_columns, prior_at, prior_blocks
+from walkernel.tasks._solvers import MAX_CHOLESKY_NODES
 
 
-class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeGPRegressor(RegressorMixin, NodeGP):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²ΦΦᵀ + ν²I).
 
     Φ are the features of a single set of walks, so the prior is positive semidefinite. The upward bias of its
@@ -122,51 +110,11 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
     (True, (60,))
     """
 
-    _posterior: Posterior  # in a unit of y
-    _unit: float
-    _spec: WalkSpec
-    _engine: Engine
-    _nodes: KnownNodes
-    _hyper: Hyperparameters  # in the same unit
-
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: Kernel,
-        *,
-        n_walks: int = 256,
-        sampler: Sampler | None = None,
-        learn: tuple[str, ...] | None = None,
-        amplitude: float = 1.0,
-        noise: float = 0.1,
-        nugget: float = 0.0,
-        twins: bool = False,
-        normalize: bool = False,
-        mean: str = "constant",
-        covariates: ArrayLike | None = None,
-        solver: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        engine: str | Engine | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.n_walks = n_walks
-        self.sampler = sampler
-        self.learn = learn
-        self.amplitude = amplitude
-        self.noise = noise
-        self.nugget = nugget
-        self.twins = twins
-        self.normalize = normalize
-        self.mean = mean
-        self.covariates = covariates
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
+    noise: float = 0.1
+    nugget: float = 0.0
+    twins: bool = False
+    mean: str = "constant"
+    covariates: ArrayLike | None = None
 
     @door
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -180,30 +128,25 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         noise_std : array of float, (n,), optional
             Known standard deviations of single observations, in addition to the fitted noise.
         """
-        kernel, learn = check_search(self.graph, self.kernel, self.learn, LEARNED)
-        spec_for = walks_for(
-            self.graph, kernel, self.n_walks, self.sampler, self.random_state, learn
-        )  # fmt: skip
-        engine = resolve(self.engine)
-        options = check_solver(self.solver, self.tol, self.max_iter)
-        start = self._start(kernel, learn)
+        kernel, learn = self._check_search(LEARNED)
+        spec_for = self._walks_for(kernel, learn)
+        engine, system = resolve(self.engine), self._check_solver()
+        noise = real_number("noise", self.noise, minimum=MIN_SCALE)
+        nugget = real_number("nugget", self.nugget, minimum=0)
+        start = self._start(kernel, learn, noise, max(nugget, noise * ("nugget" in learn)))
         columns = mean_columns(self.graph, self.mean, self.covariates)
         check_flag("twins", self.twins)
         representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(X, y, noise_std)
-        if learn:
-            learned = learn_hyperparameters(self.graph, spec_for, engine, [observed], start, learn)
-        else:
-            learned = Learned(start, spec_for(kernel, ()), np.nan, 0, 0, 0)
-        system = partial(make_solver, **options)
+        learned = learn_hyperparameters(self.graph, spec_for, engine, [observed], start, learn)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
         hyper = learned.hyper.scaled(1 / unit)
         prior = prior_at(learned.spec, hyper, observed.ids, engine)
         posterior = Posterior(observed.scaled(unit), prior, hyper.noise, system)
-        self._set(learned)
-        self._engine = engine
-        self._posterior, self._hyper, self._unit = posterior, hyper, unit
+        self._set(learned, engine)
+        self.noise_, self.nugget_ = learned.hyper.noise, learned.hyper.nugget
+        self._posterior, self._hyper, self._unit = posterior, hyper, unit  # all in this unit
         self.mean_coef_ = unit * posterior.beta
         self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
         return self
@@ -231,34 +174,11 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
 
-    def _start(self, kernel: Kernel, learn: tuple[str, ...]) -> Hyperparameters:
-        """Return the hyper-parameters that a search begins with."""
-        amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
-        noise = real_number("noise", self.noise, minimum=MIN_SCALE)
-        nugget = real_number("nugget", self.nugget, minimum=0)
-        check_flag("normalize", self.normalize)
-        nugget = max(nugget, noise * ("nugget" in learn))
-        start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
-        return free_modulation(start) if "modulation" in learn else start
-
-    def _set(self, learned: Learned) -> None:
-        """Set the fitted attributes that do not depend on the observations."""
-        hyper, spec = learned.hyper, learned.spec
-        self._spec = spec
-        self.modulation_, self.kernel_ = hyper.modulation, fitted_kernel(hyper)
-        self.amplitude_, self.noise_, self.nugget_ = hyper.amplitude, hyper.noise, hyper.nugget
-        self.log_marginal_likelihood_value_ = learned.log_likelihood
-        self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = spec.sampler, 1
-
     @property
     def n_iter_(self) -> int:
         """Iterations of conjugate gradients of the longest solution so far; 0 for a Cholesky factor."""
         check_is_fitted(self, "_posterior")
         return self._posterior.system.n_iter
-
-    def __sklearn_tags__(self) -> Any:
-        return node_tags(super().__sklearn_tags__())
 
     @door
     def predict(
@@ -291,13 +211,12 @@ class NodeGPRegressor(KernelParameters, RegressorMixin, BaseEstimator):
         >>> bool(mean[0] > 0 > mean[1])
         True
         """
-        check_is_fitted(self, "_posterior")
+        ids = self._requested_ids(X)
         check_flag("return_std", return_std)
         check_flag("return_cov", return_cov)
         check_flag("include_noise", include_noise)
         if return_std and return_cov:
             refuse("return_std", "False where return_cov is True", return_std)
-        ids = node_ids(self._spec.graph, X)
         representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
         extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
         if return_cov:

@@ -1,14 +1,17 @@
-"""Checks of nodes, targets and parameters that the estimators share."""
+"""The base class of estimators whose X are nodes, and their checks of nodes, targets and parameters."""
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import Described, check_instance, real_array, refuse, shown, whole_number
+from walkernel.engines import Engine, resolve
 from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -16,38 +19,62 @@ from walkernel.planning import checked_sampler, choose_pair
 from walkernel.walks import MAX_WALKS, NO_NODES, SAMPLERS, Sampler, WalkSpec
 
 
-def node_tags(tags: Any) -> Any:
-    """Return tags that declare X to be nodes."""
-    tags.input_tags.one_d_array = True
-    tags.input_tags.string = True
-    return tags
+@dataclass(eq=False, repr=False)
+class NodeEstimator(BaseEstimator):
+    """An estimator whose X are nodes. Its fields, and those of a subclass, are its parameters.
 
-
-class KernelParameters:
-    """A mixin that lets ``set_params(kernel__sigma=2.0)`` replace the kernel instead of changing it.
-
-    A parameter grid may contain ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
+    ``set_params(kernel__sigma=2.0)`` replaces the kernel instead of changing it. So a parameter grid may
+    contain ``kernel__sigma``, and ``kernel__left__sigma`` for a sum of kernels.
     """
 
+    graph: Graph
     kernel: Kernel
+    _: KW_ONLY
+    n_walks: int = 256
+    sampler: Sampler | None = None
+    random_state: Any = None
+    engine: str | Engine | None = None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
-        super().set_params(**params)  # type: ignore[misc]
+        super().set_params(**params)
         if of_kernel:
             check_instance("kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
             new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
             self.kernel = self.kernel.set_params(**new)
         return self
 
+    def _check_walks(self, pair: str = "symmetric") -> tuple[Pair, WalkSpec, Engine]:
+        """Check the common parameters; return the pair, the walks of its left-hand side and the engine."""
+        owner, graph, kernel = type(self).__name__, self.graph, self.kernel
+        n_walks, seed = self._check_sampling(kernel)
+        if pair == "symmetric" and not kernel.has_root():
+            remedy = "NodeSmoother takes it, with the lazy pair."
+            refuse("kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
+        weights, _ = choose_pair(graph, kernel, pair, self.sampler)
+        chosen = checked_sampler(graph, weights, self.sampler, n_walks)
+        spec = WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
+        return weights, spec, resolve(self.engine)
 
-class NodeRegressor(KernelParameters, RegressorMixin, BaseEstimator):
-    """A regressor whose X are nodes."""
+    def _check_sampling(self, kernel: Kernel) -> tuple[int, int]:
+        """Check graph, kernel and sampler, and return the number of walks and the seed."""
+        check_kernel(self.graph, kernel)
+        n_walks = whole_number("n_walks", self.n_walks, 1, MAX_WALKS)
+        if self.sampler is not None:
+            check_instance("sampler", self.sampler, Sampler, SAMPLERS)
+        check_convergence(self.graph, kernel)
+        return n_walks, check_random_seed(self.random_state)
+
+    def _requested_ids(self, X: Any) -> NDArray[np.int64]:
+        """Return the ids of nodes that a fitted estimator is asked for."""
+        check_is_fitted(self, "_spec")
+        return node_ids(self._spec.graph, X)
 
     def __sklearn_tags__(self) -> Any:
-        tags = node_tags(super().__sklearn_tags__())
-        tags.target_tags.multi_output = True
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
         return tags
 
 
@@ -121,32 +148,7 @@ def check_random_seed(random_state: Any) -> int:
     )
 
 
-def checked_walks(graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler | None) -> int:
-    """Check graph, kernel and sampler, and return the number of walks."""
+def check_kernel(graph: Graph, kernel: Kernel) -> None:
+    """Refuse what is no graph or no kernel."""
     check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
-    n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
-    if sampler is not None:
-        check_instance("sampler", sampler, Sampler, SAMPLERS)
-    check_convergence(graph, kernel)
-    return n_walks
-
-
-def walk_spec(
-    graph: Graph,
-    kernel: Kernel,
-    n_walks: int,
-    sampler: Sampler | None,
-    random_state: Any,
-    *,
-    pair: str = "symmetric",
-) -> tuple[Pair, WalkSpec]:
-    """Check the common parameters of estimators; return the pair and the walks of the left-hand side."""
-    n_walks = checked_walks(graph, kernel, n_walks, sampler)
-    seed = check_random_seed(random_state)
-    if pair == "symmetric" and not kernel.has_root():
-        remedy = "NodeSmoother takes it, with the lazy pair."
-        refuse("kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
-    weights, _ = choose_pair(graph, kernel, pair, sampler)
-    chosen = checked_sampler(graph, weights, sampler, n_walks)
-    return weights, WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)

@@ -1,16 +1,17 @@
-"""Gaussian process priors on nodes: checks of their parameters, and their walks and features."""
+"""Gaussian process priors on nodes: their parameters, walks and features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import Described, check_instance, one_of, real_array, real_number, refuse, whole_number
+from walkernel._checks import Described, check_flag, one_of, real_array, real_number, refuse, whole_number
 from walkernel._door import warn
 from walkernel.engines import Engine
 from walkernel.features import Symmetric, check_convergence
@@ -23,12 +24,13 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
-from walkernel.tasks._likelihood import Hyperparameters
-from walkernel.tasks._nodes import check_random_seed, checked_walks
+from walkernel.tasks._learning import Learned, SpecFor
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
+from walkernel.tasks._nodes import NodeEstimator, check_kernel
 from walkernel.tasks._observations import Array
-from walkernel.tasks._solvers import SOLVERS, Prior
+from walkernel.tasks._solvers import SOLVERS, Prior, Solver, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import NO_NODES, Sampler, WalkSpec
+from walkernel.walks import NO_NODES, WalkSpec
 
 MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
@@ -36,47 +38,78 @@ MAX_FREE_TERMS = 32
 """Maximum number of terms of a modulation function that is learned term by term."""
 
 
-def check_search(
-    graph: Graph, kernel: Kernel, learn: Any, allowed: tuple[str, ...]
-) -> tuple[Kernel, tuple[str, ...]]:
-    """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
-    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
-    check_convergence(graph, kernel)
-    names = learned_names(learn, kernel, allowed)
-    if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():
-        return kernel, names
-    widest = kernel.with_lengthscale(widest_served(graph, kernel))
-    if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
-        return kernel, names
-    message = (
-        f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among "
-        f"those up to {widest}."
-    )
-    warn(message)
-    return widest, names
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeGP(NodeEstimator):
+    """What regression and classification share: the parameters of the prior, and how they are learned."""
 
+    learn: tuple[str, ...] | None = None
+    amplitude: float = 1.0
+    normalize: bool = False
+    solver: str = "auto"
+    tol: float = 1e-8
+    max_iter: int = 1000
 
-def walks_for(
-    graph: Graph,
-    kernel: Kernel,
-    n_walks: int,
-    sampler: Sampler | None,
-    random_state: Any,
-    learn: tuple[str, ...],
-) -> Callable[[Kernel, tuple[str, ...]], WalkSpec]:
-    """Check the parameters of a prior; return a function that chooses walks for a kernel to be learned."""
-    n_walks = checked_walks(graph, kernel, n_walks, sampler)
-    seed = check_random_seed(random_state)
-    check_covariance(graph, kernel)
-    if "lengthscale" not in learn:
-        checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
+    def _check_search(self, allowed: tuple[str, ...]) -> tuple[Kernel, tuple[str, ...]]:
+        """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
+        owner, graph, kernel = type(self).__name__, self.graph, self.kernel
+        check_kernel(graph, kernel)
+        check_convergence(graph, kernel)
+        names = learned_names(self.learn, kernel, allowed)
+        if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():
+            return kernel, names
+        widest = kernel.with_lengthscale(widest_served(graph, kernel))
+        if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
+            return kernel, names
+        message = (
+            f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among "
+            f"those up to {widest}."
+        )
+        warn(message)
+        return widest, names
 
-    def spec_for(start: Kernel, learn: tuple[str, ...]) -> WalkSpec:
-        chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
-        return WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
+    def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> SpecFor:
+        """Check the walks; return a function that chooses those for a kernel to be learned."""
+        graph, sampler = self.graph, self.sampler
+        n_walks, seed = self._check_sampling(kernel)
+        check_covariance(graph, kernel)
+        if "lengthscale" not in learn:
+            checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
 
-    return spec_for
+        def spec_for(start: Kernel, learn: tuple[str, ...]) -> WalkSpec:
+            chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
+            return WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
+
+        return spec_for
+
+    def _check_solver(self, n_systems: int = 1) -> Callable[[Prior, Array], Solver]:
+        """Return what solves linear systems of a prior and variances."""
+        return partial(
+            make_solver,
+            solver=one_of("solver", self.solver, SOLVERS),
+            tol=real_number("tol", self.tol, above=0, below=1),
+            max_iter=whole_number("max_iter", self.max_iter, 1),
+            n_systems=n_systems,
+        )
+
+    def _start(
+        self, kernel: Kernel, learn: tuple[str, ...], noise: float = 0.0, nugget: float = 0.0
+    ) -> Hyperparameters:
+        """Return the hyper-parameters that a search begins with."""
+        amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
+        check_flag("normalize", self.normalize)
+        start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
+        return free_modulation(start) if "modulation" in learn else start
+
+    def _set(self, learned: Learned, engine: Engine) -> None:
+        """Set the fitted attributes that do not depend on the observations."""
+        hyper, spec = learned.hyper, learned.spec
+        self._spec, self._engine = spec, engine
+        f, matrix = hyper.modulation, hyper.kernel.matrix
+        self.kernel_ = hyper.kernel if f is None else PowerSeries(np.convolve(f, f), matrix=matrix)
+        self.modulation_, self.amplitude_ = f, hyper.amplitude
+        self.log_marginal_likelihood_value_ = learned.log_likelihood
+        self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
+        self.sampler_, self.n_features_in_ = spec.sampler, 1
 
 
 def learned_names(learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,13 +169,6 @@ def _with_nugget(
     return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")
 
 
-def fitted_kernel(hyper: Hyperparameters) -> Kernel:
-    """Return the kernel that was found: f * f as a power series if f was learned."""
-    if hyper.modulation is None:
-        return hyper.kernel
-    return PowerSeries(np.convolve(hyper.modulation, hyper.modulation), matrix=hyper.kernel.matrix)
-
-
 def mean_columns(graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
     """Return the columns of the mean function at all nodes, (n_nodes, q)."""
     one_of("mean", mean, MEANS)
@@ -166,12 +192,3 @@ def check_rank(columns: Array) -> None:
             Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
             "Leave some out, or use mean='zero'.",
         )  # fmt: skip
-
-
-def check_solver(solver: str, tol: float, max_iter: int) -> dict[str, Any]:
-    """Return valid options of ``make_solver``."""
-    return {
-        "solver": one_of("solver", solver, SOLVERS),
-        "tol": real_number("tol", tol, above=0, below=1),
-        "max_iter": whole_number("max_iter", max_iter, 1),
-    }

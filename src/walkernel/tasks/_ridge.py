@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
 
 from walkernel._checks import check_flag, real_number, whole_number
 from walkernel._door import door
-from walkernel.engines import Engine, resolve
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, sample_weights, walk_spec
+from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
 from walkernel.tasks._solvers import Prior, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import Sampler
 
 
-class NodeRidge(NodeRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeRidge(RegressorMixin, NodeEstimator):
     """Ridge regression on the features of nodes: minimise Σ_i w_i (y_i − φ_i·c − b)² + α ‖c‖².
 
     The kernel is ΦΦᵀ of a single set of walks, positive semidefinite by construction; the upward bias of its
@@ -67,30 +65,10 @@ class NodeRidge(NodeRegressor):
     True
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: Kernel,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        n_walks: int = 256,
-        sampler: Sampler | None = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        engine: str | Engine | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.n_walks = n_walks
-        self.sampler = sampler
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.engine = engine
+    alpha: float = 1.0
+    fit_intercept: bool = True
+    tol: float = 1e-8
+    max_iter: int = 1000
 
     @door
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NodeRidge:
@@ -102,8 +80,7 @@ class NodeRidge(NodeRegressor):
         y : array of float, (n,) or (n, n_outputs)
         sample_weight : array of float, (n,), optional
         """
-        _, spec = walk_spec(self.graph, self.kernel, self.n_walks, self.sampler, self.random_state)
-        engine = resolve(self.engine)
+        _, spec, engine = self._check_walks()
         alpha = real_number("alpha", self.alpha, above=0)
         check_flag("fit_intercept", self.fit_intercept)
         tol = real_number("tol", self.tol, above=0, below=1)
@@ -139,7 +116,11 @@ class NodeRidge(NodeRegressor):
     @door
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return φ·c + b at some nodes, (n,) or (n, n_outputs)."""
-        check_is_fitted(self)
-        ids = node_ids(self._spec.graph, X)
+        ids = self._requested_ids(X)
         features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         return np.asarray(features @ self.coef_ + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

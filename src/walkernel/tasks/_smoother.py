@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
 
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
-from walkernel.engines import Engine, resolve
 from walkernel.features import HostFeatures, identity_features
-from walkernel.graph import Graph
-from walkernel.kernels import Kernel
 from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
-from walkernel.tasks._nodes import NodeRegressor, node_ids, node_targets, walk_spec
+from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import Sampler, WalkSpec
+from walkernel.walks import WalkSpec
 
 
-class NodeSmoother(NodeRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NodeSmoother(RegressorMixin, NodeEstimator):
     """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
 
     The walks of the known nodes and of the requested nodes are independent, so v̂ is unbiased, also at known
@@ -61,24 +60,7 @@ class NodeSmoother(NodeRegressor):
     True
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: Kernel,
-        *,
-        n_walks: int = 256,
-        sampler: Sampler | None = None,
-        normalize: bool = False,
-        random_state: Any = None,
-        engine: str | Engine | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.n_walks = n_walks
-        self.sampler = sampler
-        self.normalize = normalize
-        self.random_state = random_state
-        self.engine = engine
+    normalize: bool = False
 
     @door
     def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
@@ -90,10 +72,7 @@ class NodeSmoother(NodeRegressor):
             A repeated node must have the same value each time, and counts once.
         y : array of float, (n,) or (n, n_outputs)
         """
-        pair, spec = walk_spec(
-            self.graph, self.kernel, self.n_walks, self.sampler, self.random_state, pair="auto"
-        )
-        engine = resolve(self.engine)
+        pair, spec, engine = self._check_walks("auto")
         check_flag("normalize", self.normalize)
         ids = node_ids(self.graph, X)
         targets = node_targets(self.graph, ids, y)
@@ -143,9 +122,8 @@ class NodeSmoother(NodeRegressor):
         >>> values.shape, bool((stderr < 0.1).all())
         ((2,), True)
         """
-        check_is_fitted(self)
+        ids = self._requested_ids(X)
         check_flag("return_std", return_std)
-        ids = node_ids(self._spec.graph, X)
         shape, normalize = self._output
         sums = WALK_CACHE.features(self._spec, self._pair, ids, self._engine) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
@@ -188,3 +166,8 @@ class NodeSmoother(NodeRegressor):
             :, :, None
         ]
         return standard_errors(ratios) * units[:-1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

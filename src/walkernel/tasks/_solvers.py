@@ -9,6 +9,7 @@ sixteen columns takes about as long as four products with one column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -54,19 +55,12 @@ class ProductPrior(Protocol):
         """Return the products with the covariance."""
 
 
+@dataclass(frozen=True, eq=False)
 class Prior:
-    """g ~ N(0, a²ΦΦᵀ) at the observed nodes.
+    """g ~ N(0, a²ΦΦᵀ) at the observed nodes."""
 
-    Parameters
-    ----------
-    features : csr_array, (n, n_nodes)
-        Φ of the observed nodes.
-    amplitude : float
-        a.
-    """
-
-    def __init__(self, features: scipy.sparse.csr_array, amplitude: float) -> None:
-        self.features, self.amplitude = features, amplitude
+    features: scipy.sparse.csr_array  # Φ of the observed nodes, (n, n_nodes)
+    amplitude: float  # a
 
     @cached_property
     def covariance(self) -> Array:

@@ -16,11 +16,12 @@ from torch import Tensor
 from walkernel._checks import Described, check_instance, one_of, progress_callback, refuse, whole_number
 from walkernel._door import door
 from walkernel._philox import check_seed
-from walkernel.features import Walks, check_convergence
+from walkernel.engines import Engine
+from walkernel.features import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
-from walkernel.torch._bounds import Bounds, learned_bounds
+from walkernel.torch._bounds import learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._held_out import (
     INITIALIZATION,
@@ -28,15 +29,14 @@ from walkernel.torch._held_out import (
     TRAINING,
     HeldOutErrors,
     Pairs,
-    check_ensembles,
+    check_pairs,
     held_out_errors,
-    samples,
 )
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
 from walkernel.torch._starts import moment_growth, start_decay
-from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Loop, Schedule, Trained, train
+from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Fit, Loop, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
-from walkernel.walks import IndependentWalks, Sampler
+from walkernel.walks import Sampler
 
 SOURCES = ("fresh", "bank", "expected")
 N_EVALUATIONS = 10
@@ -44,8 +44,8 @@ N_EVALUATIONS = 10
 NEGLIGIBLE = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
-class KernelFit:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelFit(Fit):
     """What ``fit_to_kernel`` returns.
 
     Attributes
@@ -66,13 +66,8 @@ class KernelFit:
         Whether Ctrl-C ended the training early.
     """
 
-    modulation: ModulationBase
-    kernel: Kernel
-    history: NDArray[np.float64]
     chosen_by: NDArray[np.float64]
     errors: HeldOutErrors
-    bounds: Bounds
-    interrupted: bool
 
     @property
     def ratio(self) -> float:
@@ -87,14 +82,11 @@ class KernelFit:
     def report(self) -> str:
         """Return a description of what was learned."""
         e = self.errors
-        ended = ", ended by an interrupt" if self.interrupted else ""
-        f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
-        return (
-            f"{len(self.history)} epochs from the best of {len(self.chosen_by)} starts{ended}; f = {f} …\n"
+        return self._describe(
+            f" from the best of {len(self.chosen_by)} starts",
             f"Squared relative error on {e.n_samples} held-out samples ({e.ensembles} walks): learned "
             f"{e.learned:.5f} ± {e.learned_stderr:.5f}, unbiased {e.unbiased:.5f} ± {e.unbiased_stderr:.5f}, "
-            f"ratio {e.ratio:.3f} ± {e.ratio_stderr:.3f} (paired z = {e.z:.1f}).\n"
-            f"{self.bounds.report()}"
+            f"ratio {e.ratio:.3f} ± {e.ratio_stderr:.3f} (paired z = {e.z:.1f}).",
         )
 
 
@@ -112,6 +104,7 @@ def fit_to_kernel(
     n_held_out: int = 100,
     schedule: Schedule | None = None,
     seed: int = 0,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelFit:
     """Learn the modulation that minimises the expected squared error of K̂ for a number of walks.
@@ -148,6 +141,8 @@ def fit_to_kernel(
         Number of epochs and rates; ``Schedule.paper()`` is that of the paper.
     seed : int
         Seed of the walks and of random starts.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
     progress : callable, optional
         Called with (epochs done, epochs in all).
 
@@ -162,34 +157,35 @@ def fit_to_kernel(
     True
     """
     graphs = _graphs(graphs, kernel)
-    sampler = IndependentWalks(0.5) if sampler is None else sampler
-    check_instance("sampler", sampler, Sampler)
     one_of("walks", walks, SOURCES)
-    n_walks = whole_number("n_walks", n_walks, 1)
+    pairs = check_pairs(graphs, kernel.matrix, n_walks, sampler, ensembles, engine)
     if ensembles == "shared" and walks == "expected":
         rule = "'independent' for the closed form, which has no fourth moments"
         refuse("ensembles", rule, ensembles, "Use walks='fresh'.")
-    pairs = Pairs(n_walks, sampler, check_ensembles(ensembles, graphs), kernel.matrix)
     seed = check_seed(seed)
     n_held_out = whole_number("n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
     check_instance("schedule", schedule, Schedule)
-    starts = _starts(modulation, _default_scales(graphs, kernel, sampler), seed)
+    starts = _starts(modulation, _default_scales(graphs, kernel, pairs.sampler), seed)
     task = _KernelTask(graphs, kernel, pairs, walks, whole_number("n_samples", n_samples, 1), seed)
     trained = _train_all(task, starts, schedule, progress_callback(progress))
     values = np.array([one.best for one in trained])
     winner = int(np.nanargmin(values))
     best = starts[winner]
     errors = held_out_errors(
-        graphs[0], kernel, best, n_walks=n_walks, sampler=sampler, seed=seed, n_samples=n_held_out,
-        ensembles=ensembles,
+        graphs[0], kernel, best, n_walks=n_walks, sampler=pairs.sampler, seed=seed, n_samples=n_held_out,
+        ensembles=ensembles, engine=pairs.engine,
     )  # fmt: skip
-    length = best.n_terms(sampler.longest + 1)
-    bounds = learned_bounds(best, graphs[0], graphs[0].n_nodes, matrix=kernel.matrix, length=length)
-    learned = best.as_kernel(length=length, matrix=kernel.matrix)
+    length = best.n_terms(pairs.sampler.longest + 1)
     return KernelFit(
-        best, learned, trained[winner].history, values, errors, bounds, trained[-1].interrupted
-    )  # fmt: skip
+        modulation=best,
+        kernel=best.as_kernel(length=length, matrix=kernel.matrix),
+        history=trained[winner].history,
+        bounds=learned_bounds(best, graphs[0], graphs[0].n_nodes, matrix=kernel.matrix, length=length),
+        interrupted=trained[-1].interrupted,
+        chosen_by=values,
+        errors=errors,
+    )
 
 
 def _train_all(
@@ -237,16 +233,14 @@ class _KernelTask:
 
     def use(self, modulation: ModulationBase) -> None:
         """Set the modulation to train, and move targets and walks to its device and dtype."""
-        first = next(modulation.parameters())
-        self._options: dict[str, Any] = {"device": first.device, "dtype": first.dtype}
+        self._like = next(modulation.parameters())
+        options: dict[str, Any] = {"device": self._like.device, "dtype": self._like.dtype}
         self._modulation = modulation
-        self._targets = [exact.to(**self._options) for exact in self._exact]
+        self._targets = [exact.to(**options) for exact in self._exact]
         if self._walks == "expected":
             n = _closed_form_length(self._graphs, self._kernel, self._pairs.sampler, modulation)
             self._expected = [
-                ExpectedError(
-                    graph, self._kernel, self._pairs.n_walks, self._pairs.sampler, n, **self._options
-                )
+                ExpectedError(graph, self._kernel, self._pairs.n_walks, self._pairs.sampler, n, **options)
                 for graph in self._graphs
             ]
             return
@@ -255,12 +249,10 @@ class _KernelTask:
             self._bank = [self._sample(TRAINING, k) for k in range(self._n_samples)]
 
     def _sample(self, purpose: int, number: int) -> list[tuple[WalkTensors, WalkTensors]]:
-        def tensors(left: Walks, right: Walks) -> tuple[WalkTensors, WalkTensors]:
-            first = WalkTensors(left, **self._options)
-            return first, first if right is left else WalkTensors(right, **self._options)
-
-        drawn = samples(self._pairs, self._graphs, purpose, self._seed, number)
-        return [tensors(left, right) for left, right in drawn]
+        return [
+            self._pairs.tensors(graph, purpose, self._seed, number, place, like=self._like)
+            for place, graph in enumerate(self._graphs)
+        ]
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
         """Yield the single loss of an epoch."""

@@ -36,23 +36,23 @@ from walkernel._checks import (
 )
 from walkernel._door import door
 from walkernel._philox import check_seed
+from walkernel.engines import Engine
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.torch._bounds import Bounds, learned_bounds
-from walkernel.torch._held_out import SELECTION, TRAINING, Pairs, check_ensembles
+from walkernel.torch._bounds import learned_bounds
+from walkernel.torch._held_out import SELECTION, TRAINING, Pairs, check_pairs
 from walkernel.torch._losses import NO_ANGLE, angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
 from walkernel.torch._starts import start_decay
-from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Loop, Schedule, check_loss, train
+from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Fit, Loop, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
-from walkernel.walks import IndependentWalks, Sampler
+from walkernel.walks import Sampler
 
 SOURCES = ("bank", "fresh")
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True, eq=False)
-class TaskFit:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaskFit(Fit):
     """What ``fit_to_task`` returns.
 
     Attributes
@@ -75,23 +75,15 @@ class TaskFit:
         Whether Ctrl-C ended the training early.
     """
 
-    modulation: ModulationBase
-    kernel: Kernel
-    history: NDArray[np.float64]
     validation: NDArray[np.float64]
     loss: float
-    bounds: Bounds
     classes: NDArray[Any] | None
-    interrupted: bool
 
     def report(self) -> str:
         """Return a description of what was learned."""
-        ended = ", ended by an interrupt" if self.interrupted else ""
-        f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
-        return (
-            f"{len(self.history)} epochs{ended}; f = {f} …\n"
-            f"Loss at the validation nodes: {self.validation[0, 1]:.5g} before, {self.loss:.5g} at best.\n"
-            f"{self.bounds.report()}"
+        before = self.validation[0, 1]
+        return self._describe(
+            "", f"Loss at the validation nodes: {before:.5g} before, {self.loss:.5g} at best."
         )
 
 
@@ -116,6 +108,7 @@ def fit_to_task(
     patience: int | None = 200,
     schedule: Schedule | None = None,
     seed: int = 0,
+    engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> TaskFit:
     """Learn the modulation that best predicts values at nodes from values at others, for any loss.
@@ -162,6 +155,8 @@ def fit_to_task(
         Number of epochs and rates.
     seed : int
         Seed of the walks and of the choice of nodes.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
     progress : callable, optional
         Called with (epochs done, epochs in all).
 
@@ -180,9 +175,9 @@ def fit_to_task(
     if not callable(loss):
         refuse("loss", "a function of (prediction, target)", loss, error=TypeError)
     check_flag("normalize", normalize)
-    sampler = IndependentWalks(0.5) if sampler is None else sampler
-    check_instance("sampler", sampler, Sampler)
-    start = _start(modulation, graph, one_of("matrix", matrix, MATRICES), sampler)
+    one_of("matrix", matrix, MATRICES)
+    pairs = check_pairs([graph], matrix, n_walks, sampler, ensembles, engine)
+    start = _start(modulation, graph, matrix, pairs.sampler)
     values = _values(graph, nodes, y, next(start.parameters()))
     settings = _Settings(
         real_number("masked", masked, above=0, below=1),
@@ -193,7 +188,6 @@ def fit_to_task(
         whole_number("n_samples", n_samples, 1),
         check_seed(seed),
     )
-    pairs = Pairs(whole_number("n_walks", n_walks, 1), sampler, check_ensembles(ensembles, [graph]), matrix)
     if loss is angular_loss and values.spread.shape[1] < 2:
         rule = "vectors, of shape (n, k) with k of at least 2, for angular_loss"
         refuse("y", rule, Described(f"shape {np.shape(y)}"), NO_ANGLE)
@@ -206,10 +200,16 @@ def fit_to_task(
     loop = Loop(task.steps, task.evaluate, every, patience, lambda epoch: report(epoch, total), small)
     found = train(start, loop, schedule)
     length = start.n_terms(pairs.sampler.longest + 1)
-    bounds = learned_bounds(start, graph, task.training.size, matrix=matrix, length=length)
-    kernel = start.as_kernel(length=length, matrix=matrix)
-    history, evaluations = found.history, found.evaluations
-    return TaskFit(start, kernel, history, evaluations, found.best, bounds, values.classes, found.interrupted)
+    return TaskFit(
+        modulation=start,
+        kernel=start.as_kernel(length=length, matrix=matrix),
+        history=found.history,
+        bounds=learned_bounds(start, graph, task.training.size, matrix=matrix, length=length),
+        interrupted=found.interrupted,
+        validation=found.evaluations,
+        loss=found.best,
+        classes=values.classes,
+    )
 
 
 class _Settings(NamedTuple):
@@ -255,12 +255,8 @@ class _Task:
 
     def _sample(self, purpose: int, number: int) -> tuple[WalkTensors, WalkTensors]:
         """Return walks from the nodes with values."""
-        nodes = self._graph.names(self._values.ids)
-        left, right = self._pairs.sample(self._graph, purpose, self._settings.seed, number, nodes=nodes)
-        spread = self._values.spread
-        first = WalkTensors(left, device=spread.device, dtype=spread.dtype)
-        second = first if right is left else WalkTensors(right, device=spread.device, dtype=spread.dtype)
-        return first, second
+        key, values = (purpose, self._settings.seed, number), self._values
+        return self._pairs.tensors(self._graph, *key, like=values.spread, ids=values.ids)
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
         """Hide some nodes and yield the losses of batches of them."""

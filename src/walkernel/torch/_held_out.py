@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from walkernel._checks import check_instance, one_of, refuse, whole_number
 from walkernel._philox import check_seed
-from walkernel.engines import sample_walks
+from walkernel.engines import Engine, resolve
 from walkernel.features import Walks
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
 from walkernel.torch._modulation import ModulationBase, check_modulation
-from walkernel.walks import Sampler
+from walkernel.torch._walk_tensors import WalkTensors
+from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler, WalkSpec
 
 ENSEMBLES = ("independent", "shared")
 TRAINING, HELD_OUT, SELECTION, INITIALIZATION = range(4)
@@ -30,19 +32,41 @@ class Pairs(NamedTuple):
     sampler: Sampler
     ensembles: str
     matrix: str
+    engine: Engine
 
-    def sample(self, graph: Graph, *key: int, nodes: Any = None) -> tuple[Walks, Walks]:
-        """Return walks for the rows and for the columns, which the key determines."""
+    def sample(self, graph: Graph, *key: int, ids: NDArray[np.int64] | None = None) -> tuple[Walks, Walks]:
+        """Return walks for the rows and for the columns, which the key determines, from all nodes or some."""
         seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+        starts = np.arange(graph.n_nodes) if ids is None else ids
+        spec = WalkSpec(graph, starts, self.n_walks, self.sampler, seed, matrix=self.matrix)
+        left = self.engine.walks(spec)
+        return left, left if self.ensembles == "shared" else self.engine.walks(spec.opposite())
 
-        def walks(stream: int, transpose: bool) -> Walks:
-            return sample_walks(
-                graph, self.n_walks, sampler=self.sampler, seed=seed, stream=stream, nodes=nodes,
-                matrix=self.matrix, transpose=transpose,
-            )  # fmt: skip
+    def tensors(
+        self, graph: Graph, *key: int, like: Tensor, ids: NDArray[np.int64] | None = None
+    ) -> tuple[WalkTensors, WalkTensors]:
+        """Return such walks as tensors, on the device and of the dtype of another tensor."""
+        left, right = self.sample(graph, *key, ids=ids)
+        first = WalkTensors(left, device=like.device, dtype=like.dtype)
+        return first, first if right is left else WalkTensors(right, device=like.device, dtype=like.dtype)
 
-        left = walks(0, False)
-        return left, left if self.ensembles == "shared" else walks(1, graph.directed)
+
+def check_pairs(
+    graphs: Sequence[Graph],
+    matrix: str,
+    n_walks: int,
+    sampler: Sampler | None,
+    ensembles: str,
+    engine: str | Engine | None,
+) -> Pairs:
+    """Return the walks that the arguments of a function ask for on these graphs."""
+    sampler = IndependentWalks(0.5) if sampler is None else sampler
+    check_instance("sampler", sampler, Sampler, SAMPLERS)
+    n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
+    one_of("ensembles", ensembles, ENSEMBLES)
+    if ensembles == "shared" and any(graph.directed for graph in graphs):
+        refuse("ensembles", "'independent' for a directed graph", ensembles)
+    return Pairs(n_walks, sampler, ensembles, matrix, resolve(engine))
 
 
 class HeldOutErrors(NamedTuple):
@@ -72,6 +96,7 @@ def held_out_errors(
     seed: int = 0,
     n_samples: int = 100,
     ensembles: str = "independent",
+    engine: str | Engine | None = None,
 ) -> HeldOutErrors:
     """Return the errors of estimates of K with a learned modulation and with the unbiased one.
 
@@ -93,6 +118,8 @@ def held_out_errors(
         Number of independent estimates, at least 2.
     ensembles : {"independent", "shared"}
         K̂ = Φ₁Φ₂ᵀ from two sets of walks, or ΦΦᵀ from one, as in the paper's tables.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``.
 
     Examples
     --------
@@ -108,11 +135,10 @@ def held_out_errors(
     check_instance("graph", graph, Graph)
     check_instance("kernel", kernel, Kernel)
     check_modulation(modulation)
-    check_instance("sampler", sampler, Sampler)
-    n_walks = whole_number("n_walks", n_walks, 1)
+    check_instance("sampler", sampler, Sampler, SAMPLERS)
+    pairs = check_pairs([graph], kernel.matrix, n_walks, sampler, ensembles, engine)
     seed = check_seed(seed)
     whole_number("n_samples", n_samples, 2)
-    pairs = Pairs(n_walks, sampler, check_ensembles(ensembles, [graph]), kernel.matrix)
     K = exact_kernel(graph, kernel)
     n_lengths = sampler.longest + 1
     learned = tuple(side.detach().cpu().double().numpy() for side in modulation.sides(n_lengths))
@@ -126,14 +152,6 @@ def held_out_errors(
         ]
     )
     return _compare(errors, ensembles)
-
-
-def check_ensembles(ensembles: str, graphs: Sequence[Graph]) -> str:
-    """Return ``ensembles`` if it is valid for these graphs."""
-    one_of("ensembles", ensembles, ENSEMBLES)
-    if ensembles == "shared" and any(graph.directed for graph in graphs):
-        refuse("ensembles", "'independent' for a directed graph", ensembles)
-    return ensembles
 
 
 def square_error(left: ArrayLike, right: ArrayLike, K: NDArray[np.float64]) -> float:
@@ -164,9 +182,3 @@ def unbiased_sides(kernel: Kernel, length: int) -> tuple[NDArray[np.float64], ND
         f = kernel.modulation(length)
         return f, f
     return kernel.coefficients(length), np.eye(1, length)[0]
-
-
-def samples(pairs: Pairs, graphs: list[Graph], *key: int) -> Iterator[tuple[Walks, Walks]]:
-    """Yield one sample on each graph."""
-    for place, graph in enumerate(graphs):
-        yield pairs.sample(graph, *key, place)

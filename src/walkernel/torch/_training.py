@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, real_number, refuse, whole_number
+from walkernel.kernels import Kernel
+from walkernel.torch._bounds import Bounds
 from walkernel.torch._modulation import ModulationBase
 
 
@@ -60,6 +62,22 @@ class Trained(NamedTuple):
     evaluations: NDArray[np.float64]  # (n_evaluations, 2): epoch and value
     best: float
     interrupted: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """What every fit returns: the best modulation that was found, and how its training went."""
+
+    modulation: ModulationBase
+    kernel: Kernel
+    history: NDArray[np.float64]
+    bounds: Bounds
+    interrupted: bool
+
+    def _describe(self, course: str, losses: str) -> str:
+        ended = ", ended by an interrupt" if self.interrupted else ""
+        f = " ".join(f"{value:.4g}" for value in self.modulation.sides(6)[0].tolist())
+        return f"{len(self.history)} epochs{course}{ended}; f = {f} …\n{losses}\n{self.bounds.report()}"
 
 
 class Loop(NamedTuple):

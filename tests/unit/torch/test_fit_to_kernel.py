@@ -8,6 +8,7 @@ import torch
 
 import graphs
 import walkernel as wk
+from walkernel.engines import CPU
 from walkernel.torch import (
     ExpectedError,
     FreeModulation,
@@ -83,7 +84,7 @@ def test_the_losses_are_those_of_the_walks():
     f, K = start().modulation(65), wk.exact_kernel(ring(), KERNEL)
 
     def error(*key, ensembles="independent"):
-        left, right = Pairs(8, HALF, ensembles, "normalized").sample(ring(), *key)
+        left, right = Pairs(8, HALF, ensembles, "normalized", CPU()).sample(ring(), *key)
         product = left.features(f).toarray() @ right.features(f).toarray().T
         return ((product - K) ** 2).sum() / (K**2).sum()
 
@@ -192,7 +193,7 @@ def test_directed_graphs_walk_both_ways():
     result = fit(graphs.directed(), walks="bank", schedule=Schedule(n_epochs=1, learning_rate=1e-12))
     graph, f = graphs.directed(), start().modulation(65)
     K = wk.exact_kernel(graph, KERNEL)
-    left, right = Pairs(8, HALF, "independent", "normalized").sample(graph, 0, 0, 1, 0)
+    left, right = Pairs(8, HALF, "independent", "normalized", CPU()).sample(graph, 0, 0, 1, 0)
     assert right.transpose
     product = left.features(f).toarray() @ right.features(f).toarray().T
     assert result.history[0] == pytest.approx(((product - K) ** 2).sum() / (K**2).sum(), rel=1e-8)
@@ -205,7 +206,7 @@ def test_kernels_without_a_symmetric_pair():
     assert result.ratio > 0
     K, errors = wk.exact_kernel(ring(), kernel), []
     for sample in range(20):
-        left, _ = Pairs(8, HALF, "independent", "normalized").sample(ring(), 1, 0, sample)
+        left, _ = Pairs(8, HALF, "independent", "normalized", CPU()).sample(ring(), 1, 0, sample)
         errors.append(((left.features([0.0, 1.0]).toarray() - K) ** 2).sum() / (K**2).sum())
     assert result.errors.unbiased == pytest.approx(np.mean(errors), rel=1e-9)
 
@@ -328,7 +329,7 @@ BAD = {
     "no graph": ({"graph": []}, TypeError, r"graphs must be a Graph or a non-empty list of them, got \[\]"),
     "one that is none": ({"graph": [ring(), 3]}, TypeError, "graphs must be a Graph, got 3 of type int"),
     "kernel": ({"kernel": "diffusion"}, TypeError, "kernel must be a Kernel, got 'diffusion'"),
-    "n_walks": ({"n_walks": 0}, ValueError, "n_walks must be a whole number of at least 1, got 0"),
+    "n_walks": ({"n_walks": 0}, ValueError, "n_walks must be a whole number from 1 to .* got 0"),
     "n_walks as a float": ({"n_walks": 4.0}, ValueError, r"n_walks must be a whole number .* got 4\.0"),
     "sampler": ({"sampler": 0.5}, TypeError, r"sampler must be a Sampler, got 0\.5"),
     "walks": ({"walks": "new"}, ValueError, "walks must be one of 'fresh', 'bank', 'expected', got 'new'"),
