@@ -9,6 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -42,13 +43,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the path of an empty file that takes the place of a regular file when the block ends.
-
-    It is in the same folder, so that the renaming is one step of the file system.
-    """
+    """Yield the path of an empty file that takes the place of a regular file when the block ends."""
     target = Path(os.path.realpath(path))
     check_writable(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    temporary = _beside(target, "part")
     try:
         with temporary.open("xb") as file:
             if target.exists() and hasattr(os, "fchown"):
@@ -60,6 +58,44 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacement_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder that takes the place of another when the block ends, with its files on the disk."""
+    target = path.resolve()
+    folder, old = _beside(target, "part"), _beside(target, "old")
+    folder.mkdir()
+    try:
+        yield folder
+        sync_files(*folder.iterdir())
+        if target.exists():
+            os.rename(target, old)
+        try:
+            os.rename(folder, target)
+        except BaseException:
+            if old.exists():
+                os.rename(old, target)
+            raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def sync_files(*paths: Path) -> None:
+    """Flush files to the disk, all at the same time: file systems then commit only once."""
+
+    def sync(path: Path) -> None:
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(sync, paths))
+
+
+def _beside(target: Path, end: str) -> Path:
+    """Return a new name in the same folder, so that the renaming is one step of the file system."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.{end}")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -114,9 +150,13 @@ def _descriptor(path: str | os.PathLike[str]) -> int | None:
     return None
 
 
-def unfinished_in(directory: Path, names: str) -> list[Path]:
-    """Return what ``atomic_write`` left of files with such names when it was killed."""
-    return sorted(directory.glob(f".{names}.*.part"))
+def remove_unfinished(directory: Path, names: str) -> None:
+    """Remove what is left of files and folders with such names whose writers were killed."""
+    for path in directory.glob(f".{names}.*.part"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:

@@ -209,10 +209,9 @@ class TestPermissions:
 WRITERS = {"write_text", "write_bytes", "tofile", "replace", "rename", "savetxt", "to_csv", "symlink_to"}
 ARRAYS = {"save", "savez", "savez_compressed", "save_npz", "savefig", "mmwrite"}
 ALLOWED = {
-    "_files.py": {"open", "replace"},
-    "_folders.py": {"open", "rename"},  # files in a new folder, which takes its place as a whole
-    "_blocks.py": {"open"},  # the lock
-    "_cached.py": {"open"},  # a file of ``replacement`` that is mapped
+    "_files.py": {"open", "replace", "rename"},
+    "_folders.py": {"open"},  # files in a new folder, which takes its place as a whole, and the lock
+    "_cached.py": {"open"},  # a mapped file in a new folder
 }
 
 

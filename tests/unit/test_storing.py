@@ -4,6 +4,7 @@ import copy
 import errno
 import os
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -12,19 +13,19 @@ import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, refused, same, store
 from walkernel.engines import _stored_features as storing
-from walkernel.storage._blocks import Block
+from walkernel.storage import Folder
 
 
 @pytest.fixture
 def read(monkeypatch):
     """The names of the blocks of which arrays are asked for."""
-    names, array = [], Block.array
+    names, array = [], Folder.array
 
     def counted(self, name):
         names.append(f"{self.path.name} {name}")
         return array(self, name)
 
-    monkeypatch.setattr(Block, "array", counted)
+    monkeypatch.setattr(Folder, "array", counted)
     return names
 
 
@@ -42,6 +43,9 @@ class TestStored:
         assert [block.shape for block in stored.blocks()] == [(10, 34)] * 3 + [(4, 34)]
         names = sorted(path.name for path in (tmp_path / "a" / "b").iterdir())
         assert names == [".lock", *(f"block-00000{i}" for i in range(4)), "manifest.json"]
+        arrays = {f"{name}.npy" for name in ("ids", "indptr.0", "indices.0", "data.0", "norms.0")}
+        for block in blocks_of(tmp_path / "a" / "b"):
+            assert set(os.listdir(block)) == {*arrays, "manifest.json"}
 
     def test_opened_again(self, tmp_path, memory):
         store(tmp_path)
@@ -84,7 +88,7 @@ class TestStored:
         seen = []
         store(tmp_path, progress=lambda *counts: seen.append(counts))
         assert seen == [(10, 34), (20, 34), (30, 34), (34, 34)]
-        blocks_of(tmp_path)[1].unlink()
+        shutil.rmtree(blocks_of(tmp_path)[1])
         seen.clear()
         store(tmp_path, progress=lambda *counts: seen.append(counts))
         assert seen == [(34, 34)]
@@ -111,7 +115,7 @@ class TestStored:
 
         def full(file):
             calls.append(file)
-            if len(calls) == 4:  # the manifest, two blocks, and this one
+            if len(calls) == 1 + 2 * 6 + 4:  # the manifest, two blocks of six files, and some of the next
                 raise OSError(errno.ENOSPC, "No space left on device")
             fsync(file)
 
@@ -212,7 +216,7 @@ class TestGoingOn:
         kept, lost = blocks_of(tmp_path)[::2], blocks_of(tmp_path)[1::2]
         before = [path.stat() for path in kept]
         for path in lost:
-            path.unlink()
+            shutil.rmtree(path)
         assert same(store(tmp_path, block_size=size).to_scipy(), memory)
         assert walked == [list(range(10, 20)), list(range(30, 34))]
         after = [path.stat() for path in kept]
@@ -238,9 +242,10 @@ class TestGoingOn:
 
     def test_unfinished_files_are_removed(self, tmp_path, memory):
         store(tmp_path)
-        blocks_of(tmp_path)[2].unlink()
-        for name in (".block-000002.0123456789ab.part", ".manifest.json.0123456789ab.part"):
-            (tmp_path / name).write_bytes(b"half")
+        shutil.rmtree(blocks_of(tmp_path)[2])
+        (tmp_path / ".manifest.json.0123456789ab.part").write_bytes(b"half")
+        (tmp_path / ".block-000002.0123456789ab.part").mkdir()
+        (tmp_path / ".block-000002.0123456789ab.part" / "ids.npy").write_bytes(b"half")
         (tmp_path / ".mine.part").write_bytes(b"not of ours")
         assert same(store(tmp_path).to_scipy(), memory)
         assert [path.name for path in tmp_path.glob(".*.part")] == [".mine.part"]
@@ -255,7 +260,7 @@ class TestGoingOn:
         store(tmp_path)
         text = (tmp_path / "manifest.json").read_text()
         (tmp_path / "manifest.json").unlink()
-        blocks_of(tmp_path)[1].unlink()
+        shutil.rmtree(blocks_of(tmp_path)[1])
         assert same(store(tmp_path).to_scipy(), memory)
         assert len(walked) == 5
         assert (tmp_path / "manifest.json").read_text() == text
@@ -279,7 +284,7 @@ class TestGoingOn:
 
     def test_a_damaged_block_is_said_before_walking(self, tmp_path, walked):
         store(tmp_path)
-        blocks_of(tmp_path)[0].unlink()
-        os.truncate(blocks_of(tmp_path)[-1], 100)
-        assert "block-000003 in " in refused(ValueError, tmp_path)
+        shutil.rmtree(blocks_of(tmp_path)[0])
+        os.truncate(blocks_of(tmp_path)[-1] / "data.0.npy", 100)
+        assert "block-000003/data.0.npy is damaged" in refused(ValueError, tmp_path)
         assert len(walked) == 4

@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 
-import numpy as np
 import pytest
 
 import graphs
 import walkernel as wk
-from stored import GRAPH, KERNEL, blocks_of, store
+from stored import GRAPH, KERNEL, blocks_of, same, store
 from walkernel.engines import CPU
-from walkernel.storage._folders import digest_of_json
+from walkernel.storage import _folders, digest_of_json
 
 SMALL = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
 
@@ -41,16 +40,21 @@ def said_or_same(folder, name, intact):
     return False
 
 
-def padding(path):
-    """Return the positions in a block that no array covers."""
-    text = path.read_bytes()
-    header = text.split(b"\n", 2)[1]
-    arrays, covered = json.loads(header)["arrays"].values(), np.zeros(len(text), dtype=bool)
-    covered[: len(text.split(b"\n", 2)[0]) + len(header) + 2] = True
-    for record in arrays:
-        size = np.dtype(record["dtype"]).itemsize * int(np.prod(record["shape"]))
-        covered[record["offset"] : record["offset"] + size] = True
-    return np.flatnonzero(~covered)
+FILES = ["ids.npy", "indptr.0.npy", "indices.0.npy", "data.0.npy", "norms.0.npy"]
+
+
+def unseen_flips(folder, path, bit, intact):
+    """Return the positions of bytes of a file whose change is not said."""
+    before, unseen = path.read_bytes(), []
+    for at, byte in enumerate(before):
+        path.write_bytes(before[:at] + bytes([byte ^ bit]) + before[at + 1 :])
+        if not said_or_same(folder, path.name, intact):
+            unseen.append(at)
+            if path.suffix == ".json":  # blanks, or the last of 17 digits, which few numbers need
+                assert json.loads(path.read_bytes()) == json.loads(before)
+    path.write_bytes(before)
+    assert contents(wk.open_features(folder)) == intact
+    return len(unseen) / len(before)
 
 
 class TestFlippedBytes:
@@ -59,67 +63,72 @@ class TestFlippedBytes:
     @pytest.mark.parametrize("number", [0, 1])
     def test_every_byte_of_a_block(self, tmp_path, number, bit):
         intact = contents(store_small(tmp_path))
-        path = blocks_of(tmp_path)[number]
-        before, unseen = path.read_bytes(), []
-        for at, byte in enumerate(before):
-            path.write_bytes(before[:at] + bytes([byte ^ bit]) + before[at + 1 :])
-            if not said_or_same(tmp_path, path.name, intact):
-                unseen.append(at)
-        path.write_bytes(before)
-        assert unseen == padding(path).tolist()
-        assert contents(wk.open_features(tmp_path)) == intact
+        block = blocks_of(tmp_path)[number]
+        assert {path.name for path in block.iterdir()} == {*FILES, "manifest.json"}
+        for name in FILES:
+            assert unseen_flips(tmp_path, block / name, bit, intact) == 0
 
     @pytest.mark.deep
     @pytest.mark.parametrize("bit", [0x01, 0x20])
-    def test_every_byte_of_the_manifest(self, tmp_path, bit):
+    @pytest.mark.parametrize("name", ["manifest.json", "block-000001/manifest.json"])
+    def test_every_byte_of_a_manifest(self, tmp_path, name, bit):
         intact = contents(store_small(tmp_path))
-        path = tmp_path / "manifest.json"
-        before, unseen = path.read_bytes(), []
-        for at, byte in enumerate(before):
-            path.write_bytes(before[:at] + bytes([byte ^ bit]) + before[at + 1 :])
-            if not said_or_same(tmp_path, path.name, intact):
-                unseen.append(at)  # blanks, or the last of 17 digits, which few numbers need
-                assert json.loads(path.read_bytes()) == json.loads(before)
-        assert len(unseen) < len(before) / 4
+        assert unseen_flips(tmp_path, tmp_path / name, bit, intact) < 1 / 3
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_bit_rot(self, tmp_path, name):
+        """Bytes are compared with their digest even if the modification time is the recorded one."""
+        intact = contents(store_small(tmp_path))
+        path = blocks_of(tmp_path)[0] / name
+        before, data = path.stat(), path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert said_or_same(tmp_path, f"block-000000/{name}", intact)
 
     def test_norms(self, tmp_path):
         """They are what the diagonal of debiased walks is corrected by."""
         K = wk.estimate_kernel(SMALL, KERNEL, 4, directory=tmp_path)
-        path = tmp_path / "along-edges" / "block-000000"
-        before = path.read_bytes()
-        place = json.loads(before.split(b"\n", 2)[1])["arrays"]["norms.0"]["offset"]
+        path = tmp_path / "along-edges" / "block-000000" / "norms.0.npy"
+        data = path.read_bytes()
         assert K.correction.any()
-        path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
-        with pytest.raises(ValueError, match=r"block-000000 in .* is damaged: the array 'norms.0'"):
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(ValueError, match=r"block-000000/norms\.0\.npy is damaged: its contents do not"):
             wk.estimate_kernel(SMALL, KERNEL, 4, directory=tmp_path)
 
 
+def exchange(name, folder):
+    """Put a block of other features in the place of one."""
+    shutil.rmtree(folder / "one" / name)
+    shutil.copytree(folder / "other" / name, folder / "one" / name)
+
+
 class TestBlocks:
+    @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
     @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.999])
-    def test_truncated(self, tmp_path, share):
+    def test_truncated(self, tmp_path, share, name):
         store(tmp_path)
-        path = blocks_of(tmp_path)[2]
+        path = blocks_of(tmp_path)[2] / name
         os.truncate(path, int(share * path.stat().st_size))
         with pytest.raises(
-            ValueError, match=r"block-000002 in .* is damaged: .* Delete it and repeat the call"
+            ValueError, match=rf"block-000002/{name} is damaged: .* Delete its folder and repeat the call"
         ):
             wk.open_features(tmp_path)
 
     def test_longer(self, tmp_path):
         store(tmp_path)
-        with blocks_of(tmp_path)[3].open("ab") as file:
+        with (blocks_of(tmp_path)[3] / "ids.npy").open("ab") as file:
             file.write(b"more")
-        with pytest.raises(ValueError, match=r"block-000003 in .* is damaged: it has \d+ bytes instead of"):
+        with pytest.raises(ValueError, match=r"block-000003/ids.npy is damaged: it must have \d+ bytes and"):
             wk.open_features(tmp_path)
 
     def test_missing(self, tmp_path):
         store(tmp_path)
-        blocks_of(tmp_path)[3].unlink()
+        shutil.rmtree(blocks_of(tmp_path)[3])
         with pytest.raises(
             FileNotFoundError, match=r"block-000003 is missing in .*, of 4 blocks\. Repeat the"
         ):
             wk.open_features(tmp_path)
-        blocks_of(tmp_path)[1].unlink()
+        shutil.rmtree(blocks_of(tmp_path)[1])
         with pytest.raises(
             FileNotFoundError, match=r"block-000001 and 1 more are missing in .*, of 4 blocks"
         ):
@@ -127,25 +136,46 @@ class TestBlocks:
 
     def test_deleted_as_advised(self, tmp_path):
         intact = contents(store(tmp_path))
-        os.truncate(blocks_of(tmp_path)[2], 7)
-        blocks_of(tmp_path)[2].unlink()
+        os.truncate(blocks_of(tmp_path)[2] / "ids.npy", 7)
+        shutil.rmtree(blocks_of(tmp_path)[2])
         assert contents(store(tmp_path)) == intact
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_file_is_missing(self, tmp_path, name):
+        store(tmp_path)
+        (blocks_of(tmp_path)[1] / name).unlink()
+        for call in (wk.open_features, store):
+            with pytest.raises(FileNotFoundError, match=f"block-000001/{name} is missing. Delete its folder"):
+                call(tmp_path)
+
+    def test_without_a_manifest_it_is_made_again(self, tmp_path, walked):
+        intact = contents(store(tmp_path))
+        (blocks_of(tmp_path)[1] / "manifest.json").unlink()
+        with pytest.raises(FileNotFoundError, match="block-000001 is missing in"):
+            wk.open_features(tmp_path)
+        assert contents(store(tmp_path)) == intact
+        assert len(walked) == 5
+        assert len(blocks_of(tmp_path)) == 4
 
     @pytest.mark.parametrize("options", [{"seed": 1}, {"stream": 1}, {"nodes": [*range(33, -1, -1)]}])
     def test_of_another_run(self, tmp_path, options):
         store(tmp_path / "one")
         store(tmp_path / "other", **options)
-        shutil.copy(tmp_path / "other" / "block-000001", tmp_path / "one")
-        with pytest.raises(ValueError, match=r"block-000001 in .*one is damaged: it belongs to other"):
+        exchange("block-000001", tmp_path)
+        with pytest.raises(
+            ValueError, match=r"one/block-000001/manifest.json is damaged: it is not of the rows"
+        ):
             wk.open_features(tmp_path / "one")
-        with pytest.raises(ValueError, match=r"block-000001 in .*one is damaged"):
+        with pytest.raises(ValueError, match=r"one/block-000001/manifest.json is damaged"):
             store(tmp_path / "one")
 
     def test_of_another_kernel(self, tmp_path):
         store(tmp_path / "one")
         wk.sample_features(GRAPH, wk.Diffusion(1.1), 8, directory=tmp_path / "other", block_size=10)
-        shutil.copy(tmp_path / "other" / "block-000002", tmp_path / "one")
-        with pytest.raises(ValueError, match=r"block-000002 in .*one is damaged: it belongs to other"):
+        exchange("block-000002", tmp_path)
+        with pytest.raises(
+            ValueError, match=r"one/block-000002/manifest.json is damaged: it is not of the rows"
+        ):
             wk.open_features(tmp_path / "one")
 
     def test_exchanged(self, tmp_path):
@@ -154,16 +184,16 @@ class TestBlocks:
         first.rename(tmp_path / "x")
         second.rename(first)
         (tmp_path / "x").rename(second)
-        rows = "it has the rows 10 to 20 instead of 0 to 10"
-        with pytest.raises(ValueError, match=rf"block-000000 in .* is damaged: {rows}"):
+        rows = "it is not of the rows 0 to 10 of these features"
+        with pytest.raises(ValueError, match=rf"block-000000/manifest.json is damaged: {rows}"):
             wk.open_features(tmp_path)
 
     def test_of_another_size(self, tmp_path):
         store(tmp_path / "one")
         store(tmp_path / "other", block_size=12)
-        shutil.copy(tmp_path / "other" / "block-000000", tmp_path / "one")
+        exchange("block-000000", tmp_path)
         with pytest.raises(
-            ValueError, match=r"block-000000 in .* is damaged: it has the rows 0 to 12 instead"
+            ValueError, match=r"block-000000/manifest.json is damaged: it is not of the rows 0 to 10"
         ):
             wk.open_features(tmp_path / "one")
 
@@ -175,37 +205,40 @@ class TestAfterOpening:
         _ = stored[0]
         shutil.rmtree(tmp_path / "phi")
         store(tmp_path / "phi", seed=1)
-        with pytest.raises(
-            ValueError, match=r"block-000000 in .*phi was changed or replaced after it was opened"
-        ):
+        with pytest.raises(ValueError, match=r"phi/block-000000/.* is damaged: .* If it was replaced after"):
             _ = stored[0]
+
+    def test_replaced_by_the_same(self, tmp_path, memory):
+        stored = store(tmp_path / "phi")
+        _ = stored[0]
+        shutil.rmtree(tmp_path / "phi")
+        store(tmp_path / "phi")
+        assert same(stored[:], memory)
 
     def test_written_to(self, tmp_path):
         stored = store(tmp_path)
         _ = stored[0]
-        path = blocks_of(tmp_path)[0]
+        path = blocks_of(tmp_path)[0] / "data.0.npy"
         before = path.stat()
         with path.open("r+b") as file:
             file.seek(-100, 2)
             file.write(b"x")
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-        with pytest.raises(ValueError, match="was changed or replaced"):
+        with pytest.raises(ValueError, match=r"data\.0\.npy is damaged: its contents do not match"):
             _ = stored[0]
 
     def test_gone(self, tmp_path):
         stored = store(tmp_path)
-        blocks_of(tmp_path)[0].unlink()
+        shutil.rmtree(blocks_of(tmp_path)[0])
         assert stored[11].shape == (1, 34)
-        with pytest.raises(FileNotFoundError, match=r"block-000000 in .* was removed after it was opened"):
+        with pytest.raises(FileNotFoundError, match=r"block-000000/indptr.0.npy is missing"):
             _ = stored[0]
 
     def test_each_array_is_checked_once(self, tmp_path, monkeypatch):
-        from walkernel.storage import _blocks as _block_files
-
-        digests, digest_of = [], _block_files.digest_of
+        digests, digest_of_file = [], _folders.digest_of_file
         stored = store(tmp_path)
         monkeypatch.setattr(
-            _block_files, "digest_of", lambda array: digests.append(array.size) or digest_of(array)
+            _folders, "digest_of_file", lambda path: digests.append(path) or digest_of_file(path)
         )
         for _ in range(3):
             _ = stored[0]
@@ -213,7 +246,8 @@ class TestAfterOpening:
 
 
 EDITS = {
-    "format": "walkernel features 9", "graph": "0", "n_nodes": 35, "nodes": "0", "n_rows": 33,
+    "format": "walkernel features 9", "arrays": {"ids": {}},
+    "graph": "0", "n_nodes": 35, "nodes": "0", "n_rows": 33,
     "matrix": "adjacency", "transpose": True, "sampler": {}, "n_walks": 9, "seed": 1, "streams": [1],
     "f": [1.0], "with_norms": True, "precision": "float32",
     "head_apart": True, "block_size": 17,
@@ -233,7 +267,7 @@ class TestManifest:
                 call()
             assert "block-" not in str(caught.value)
 
-    @pytest.mark.parametrize("key", [key for key in EDITS if key != "format"])
+    @pytest.mark.parametrize("key", [key for key in EDITS if key not in ("format", "arrays")])
     def test_edited_by_one_who_knows_how(self, tmp_path, key):
         """The blocks have what the manifest said when they were made."""
         store(tmp_path)
@@ -242,7 +276,7 @@ class TestManifest:
         del manifest["digest"]
         path.write_text(json.dumps(manifest | {"digest": digest_of_json(manifest)}))
         with pytest.raises(
-            ValueError, match=r"block-00000[03] in .* is damaged: it (belongs to|has the rows)"
+            ValueError, match=r"block-00000[03]/manifest.json is damaged: it is not of the rows"
         ):
             wk.open_features(tmp_path)
 
@@ -260,9 +294,7 @@ class TestManifest:
     def test_deleted_as_advised(self, tmp_path, monkeypatch):
         intact = contents(store(tmp_path))
         (tmp_path / "manifest.json").write_text("{")
-        with pytest.raises(
-            ValueError, match=r"manifest.json in .* is damaged: .* Delete it and repeat the call"
-        ):
+        with pytest.raises(ValueError, match=r"manifest.json is damaged: .* Delete it and repeat the call"):
             store(tmp_path)
         (tmp_path / "manifest.json").unlink()
         monkeypatch.setattr(CPU, "features", None)  # nothing is made again
@@ -272,9 +304,11 @@ class TestManifest:
         store(tmp_path / "one")
         store(tmp_path / "other", seed=1)
         shutil.copy(tmp_path / "other" / "manifest.json", tmp_path / "one")
-        with pytest.raises(ValueError, match=r"block-000000 in .*one is damaged: it belongs to other"):
+        with pytest.raises(
+            ValueError, match=r"one/block-000000/manifest.json is damaged: it is not of the rows"
+        ):
             wk.open_features(tmp_path / "one")
-        with pytest.raises(ValueError, match="block-000000 in"):
+        with pytest.raises(ValueError, match=r"block-000000/manifest\.json is damaged"):
             store(tmp_path / "one", seed=1)
         with pytest.raises(ValueError, match="have seed = 0"):
             store(tmp_path / "one")

@@ -11,7 +11,7 @@ import pytest
 import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, refused, same, store
-from walkernel.storage import _blocks as _block_files
+from walkernel.storage import exclusive
 
 
 class TestRefusals:
@@ -100,7 +100,7 @@ class TestRefusals:
 
     def test_open_nothing(self, tmp_path):
         with pytest.raises(
-            FileNotFoundError, match=r"There are no features in .*: it has no manifest.json\."
+            FileNotFoundError, match=r"There is no set of features in .*: it has no manifest.json\."
         ):
             wk.open_features(tmp_path)
 
@@ -112,16 +112,17 @@ class TestRefusals:
     def test_another_version(self, tmp_path):
         store(tmp_path)
         manifest = json.loads((tmp_path / "manifest.json").read_text())
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"format": "walkernel features 3"}))
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"format": "walkernel features 2"}))
         message = refused(ValueError, tmp_path)
-        assert f"{tmp_path / 'manifest.json'}: expected the format 'walkernel features 2'" in message
-        assert "found 'walkernel features 3'" in message
+        assert f"{tmp_path / 'manifest.json'}: expected the format 'walkernel features 3'" in message
+        assert "found 'walkernel features 2'" in message
+        assert "write the set of features again, to another place" in message
 
 
 class TestLock:
     def test_a_second_holder_is_refused(self, tmp_path):
         (tmp_path / "phi").mkdir()
-        with _block_files.exclusive(tmp_path / "phi"):
+        with exclusive(tmp_path / "phi"):
             message = refused(BlockingIOError, tmp_path / "phi")
         assert f"{tmp_path / 'phi'} is being written by process {os.getpid()} on " in message
         assert "Wait until it ends, or use another directory." in message
@@ -134,7 +135,7 @@ class TestLock:
 
     def test_finished_features_need_none(self, tmp_path, memory):
         store(tmp_path)
-        with _block_files.exclusive(tmp_path):
+        with exclusive(tmp_path):
             assert same(store(tmp_path).to_scipy(), memory)
             assert same(wk.open_features(tmp_path).to_scipy(), memory)
 

@@ -80,10 +80,10 @@ def _about() -> dict[str, Any]:
 
 
 def _about_graph(name: str) -> dict[str, Any]:
-    from walkernel.storage import verify_cached, verify_store
+    from walkernel.graph import verify_store
 
     graph = read_graph(name, None, False)
-    files = [] if graph.store is None else verify_store(graph.store) + verify_cached(graph.store)
+    files = [] if graph.store is None else verify_store(graph.store)
     return {
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
     """Return the graph of a file, of a folder or of a data set."""
     from walkernel.datasets import load_dataset
+    from walkernel.graph import is_store
     from walkernel.io import is_readable, load_graph
-    from walkernel.storage import is_store
 
     path = Path(name)
     if is_readable(name) or path.is_file() or is_store(path) or os.sep in name:

@@ -1,13 +1,20 @@
 """Features in files: written block by block, resumed after any interruption, read a block at a time.
 
-A block file appears only when it is complete, and is then never computed again. ``_feature_files`` describes
-the files.
+    manifest.json    everything that determines the bits of the features, and the size of the blocks
+    block-000000     a folder of arrays, those of the first rows: ids, and for each result k of the job
+                     indptr.k, indices.k, data.k and norms.k; its manifest contains a digest of that above,
+                     so that a block of other features is never mistaken for one of these
+    .lock            the process that writes, if there is one
+
+A block appears only when it is complete, and is then never computed again.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +23,34 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse, whole_number
-from walkernel._files import file_path, unfinished_in
+from walkernel._files import file_path, remove_unfinished, sync_files
 from walkernel.engines._base import Engine, FeatureJob, Progress
-from walkernel.engines._feature_files import (
-    BLOCK,
+from walkernel.features import BlockedFeatures, FeatureMatrix, block_edges
+from walkernel.storage import (
     MANIFEST,
-    block_path,
-    description_of,
-    fingerprint,
-    joined,
-    missing_blocks,
-    open_blocks,
-    ranges_of,
-    read_manifest,
+    Folder,
+    Kind,
+    digest_arrays,
+    digest_of_json,
+    exclusive,
+    write_folder,
     write_manifest,
-    write_rows,
 )
-from walkernel.features import BlockedFeatures
-from walkernel.storage import Block, exclusive
+from walkernel.walks import identity, sampler_fields
 
+FEATURES = Kind(
+    "set of features",
+    "walkernel features 3",
+    "Delete it and repeat the call that wrote it: only missing blocks are computed.",
+)
+BLOCK = Kind(
+    "block of features",
+    "walkernel block of features 1",
+    "Delete its folder and repeat the call that wrote it: only missing blocks are computed. If it was "
+    "replaced after it was opened, open it again.",
+)
+PREFIX = "block-"
+CSR = ("indptr", "indices", "data")
 BLOCK_BYTES = 2**26
 """Approximate default size of a block."""
 USER_NAMES = {
@@ -44,6 +60,8 @@ USER_NAMES = {
     "head_apart": "stitches",
 }
 """The parameters of the user that fields of the manifest stand for."""
+PLAIN = ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
+"""Fields that error messages can show."""
 
 
 def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
@@ -57,10 +75,10 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
     >>> wk.open_features("no such place")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: There are no features in no such place: it has no manifest.json.
+    FileNotFoundError: There is no set of features in no such place: it has no manifest.json.
     """
     folder = file_path(directory, parameter="directory")
-    found = _open(folder, read_manifest(folder))
+    found = _open(folder, Folder(folder, FEATURES).about)
     if len(found) > 1:
         got = Described(f"{folder} with {len(found)}, of a kernel")
         remedy = "Open them by repeating the call of estimate_kernel(..., directory=...)."
@@ -87,13 +105,13 @@ class StoredFeatures(BlockedFeatures):
     """
 
     def __init__(
-        self, directory: Path, blocks: list[Block], ids: NDArray[np.int64], n_nodes: int, result: int
+        self, directory: Path, blocks: list[Folder], ids: NDArray[np.int64], n_nodes: int, result: int
     ) -> None:
         self.directory, self.ids = directory, ids
-        self.norms = joined(blocks, f"norms.{result}")
+        self.norms = _joined(blocks, f"norms.{result}")
         self.n_steps = sum(block.about["n_steps"][result] for block in blocks)
         self._blocks, self._result = blocks, result
-        self.edges = np.array([0, *(block.about["last"] for block in blocks)], dtype=np.int64)
+        self.edges = np.array([0, *(block.about["rows"][1] for block in blocks)], dtype=np.int64)
         self.shape = (ids.size, n_nodes)
         self.nnz = sum(block.about["nnz"][result] for block in blocks)
         self._index = np.dtype("i4" if max(self.nnz, n_nodes) <= np.iinfo(np.int32).max else "i8")
@@ -147,7 +165,7 @@ class StoredFeatures(BlockedFeatures):
     def _block(self, number: int) -> scipy.sparse.csr_array:
         block, first, last = self._blocks[number], self.edges[number], self.edges[number + 1]
         result = scipy.sparse.csr_array((last - first, self.shape[1]))
-        for name in ("indptr", "indices", "data"):
+        for name in CSR:
             setattr(result, name, block.array(f"{name}.{self._result}"))
         return result
 
@@ -161,36 +179,100 @@ def store(
 ) -> list[StoredFeatures]:
     """Write the missing features of a job, which an engine makes, to a directory, and open all of them."""
     folder = _check_directory(directory)
-    wanted = description_of(job, engine.precision) | {"block_size": block_size or default_block_size(job)}
-    manifest = _matching_manifest(folder, wanted, block_size is None)
-    if (folder / MANIFEST).exists() and not missing_blocks(folder, manifest):
-        return _open(folder, manifest)
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder):
-        for unfinished in [*unfinished_in(folder, MANIFEST), *unfinished_in(folder, f"{BLOCK}*")]:
-            unfinished.unlink()
-        manifest = _matching_manifest(folder, wanted, block_size is None)
-        if not (folder / MANIFEST).exists():
-            write_manifest(folder, manifest)
-        _write_missing(folder, manifest, job, engine, progress)
-        return _open(folder, manifest)
+    wanted = _describe(job, engine.precision) | {"block_size": block_size or default_block_size(job)}
+    about = _matching(folder, wanted, block_size is None)
+    if not (folder / MANIFEST).exists() or len(_open_blocks(folder, about)) < len(_ranges(about)):
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder):
+            for names in (MANIFEST, f"{PREFIX}*"):
+                remove_unfinished(folder, names)
+            about = _matching(folder, wanted, block_size is None)
+            if not (folder / MANIFEST).exists():
+                write_manifest(folder, FEATURES, about, {})
+                sync_files(folder / MANIFEST)
+            _write_missing(folder, about, job, engine, progress)
+    return _open(folder, about)
+
+
+def _describe(job: FeatureJob, precision: str) -> dict[str, Any]:
+    """Return everything that determines the bits of the features, as JSON types."""
+    own = job.spec
+    return {
+        "graph": identity(own.graph),
+        "n_nodes": own.graph.n_nodes,
+        "nodes": digest_arrays("nodes", own.ids),
+        "n_rows": int(own.ids.size),
+        "matrix": own.matrix,
+        "transpose": own.transpose,
+        "sampler": json.loads(json.dumps(sampler_fields(own.sampler))),
+        "n_walks": own.n_walks,
+        "seed": own.seed,
+        "streams": list(job.streams),
+        "f": job.f.tolist(),
+        "with_norms": job.with_norms,
+        "head_apart": job.separate_heads,
+        "precision": precision,
+    }
 
 
 def _write_missing(
-    folder: Path, manifest: dict[str, Any], job: FeatureJob, engine: Engine, progress: Progress | None
+    folder: Path, about: dict[str, Any], job: FeatureJob, engine: Engine, progress: Progress | None
 ) -> None:
-    """Write the missing blocks, after checking the existing ones."""
-    open_blocks(folder, manifest)
-    ranges, missing = ranges_of(manifest), missing_blocks(folder, manifest)
-    total = manifest["n_rows"]
-    done = total - sum(last - first for first, last in (ranges[b] for b in missing))
-    for place, found in engine.blocks(job, [ranges[b] for b in missing]):
-        first, last = ranges[missing[place]]
-        write_rows(folder, missing[place], manifest, job.spec.ids[first:last], found)
+    existing, of, total = _open_blocks(folder, about), _fingerprint(about), about["n_rows"]
+    missing = [(number, *rows) for number, rows in enumerate(_ranges(about)) if number not in existing]
+    done = total - sum(last - first for _, first, last in missing)
+    for place, found in engine.blocks(job, [(first, last) for _, first, last in missing]):
+        number, first, last = missing[place]
+        kept = {"rows": [first, last], "of": of}
+        _write_block(_block_path(folder, number), kept, job.spec.ids[first:last], found)
         del found  # before the next block is computed
         done += last - first
         if progress is not None:
             progress(done, total)
+
+
+def _write_block(
+    path: Path, about: dict[str, Any], ids: NDArray[np.int64], found: Iterable[FeatureMatrix]
+) -> None:
+    """Write the features of some start nodes."""
+    rows, arrays = list(found), {"ids": ids}
+    for k, features in enumerate(rows):
+        matrix = features.to_scipy()
+        arrays |= {f"{name}.{k}": getattr(matrix, name) for name in CSR} | {f"norms.{k}": features.norms}
+    counts = {"nnz": [own.nnz for own in rows], "n_steps": [int(own.n_steps) for own in rows]}
+    write_folder(path, BLOCK, about | counts, arrays)
+
+
+def _fingerprint(about: dict[str, Any]) -> str:
+    """Return a digest of everything that determines the bits, which the block size does not."""
+    return digest_of_json({key: value for key, value in about.items() if key != "block_size"})
+
+
+def _ranges(about: dict[str, Any]) -> list[list[int]]:
+    """Return the first row of each block, and the one after its last."""
+    return list(map(list, pairwise(block_edges(about["n_rows"], about["block_size"]).tolist())))
+
+
+def _block_path(folder: Path, number: int) -> Path:
+    return folder / f"{PREFIX}{number:06d}"
+
+
+def _open_blocks(folder: Path, about: dict[str, Any]) -> dict[int, Folder]:
+    """Open the existing blocks, by their numbers, and refuse a block of other features or rows."""
+    blocks, of = {}, _fingerprint(about)
+    for number, rows in enumerate(_ranges(about)):
+        path = _block_path(folder, number)
+        if not (path / MANIFEST).exists():
+            continue
+        block = blocks[number] = Folder(path, BLOCK)
+        if (block.about["of"], block.about["rows"]) != (of, rows):
+            block.raise_damaged(MANIFEST, f"it is not of the rows {rows[0]} to {rows[1]} of these features")
+    return blocks
+
+
+def _joined(blocks: list[Folder], name: str) -> NDArray[Any]:
+    """Return an array of all blocks, joined; one block is mapped at a time, to limit open files."""
+    return np.concatenate([np.array(block.array(name)) for block in blocks])
 
 
 def default_block_size(job: FeatureJob) -> int:
@@ -218,15 +300,21 @@ def _check_directory(directory: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _matching_manifest(folder: Path, wanted: dict[str, Any], any_block_size: bool) -> dict[str, Any]:
-    """Return the existing or future manifest of a folder; refuse a folder with other contents."""
+def _matching(folder: Path, wanted: dict[str, Any], any_block_size: bool) -> dict[str, Any]:
+    """Return what the existing or future manifest of a folder says; refuse a folder with other contents."""
     if not (folder / MANIFEST).exists():
         _check_no_foreign_files(folder, wanted)
         return wanted
-    found = read_manifest(folder)
+    found = Folder(folder, FEATURES).about
+    remedy = "Use the same arguments to resume, or use another directory."
     for key, value in wanted.items():
-        if found.get(key) != value and not (key == "block_size" and any_block_size):
-            _refuse_mismatch(folder, key, found.get(key), value)
+        if found.get(key) == value or (key == "block_size" and any_block_size):
+            continue
+        if key in PLAIN:
+            rule, got = f"one whose features have {key} = {value}", f"{folder} with {key} = {found.get(key)}"
+        else:
+            rule, got = f"one of the same {USER_NAMES.get(key, key)}", f"{folder}, which differs in that"
+        refuse("directory", rule, Described(got), remedy)
     return found
 
 
@@ -234,51 +322,40 @@ def _check_no_foreign_files(folder: Path, wanted: dict[str, Any]) -> None:
     """Refuse a directory without a manifest that holds anything but blocks of the requested features."""
     rule = "a new or empty directory, or one of stored features"
     names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-    foreign = [name for name in names if not name.startswith((".", BLOCK))]
+    foreign = [name for name in names if not name.startswith((".", PREFIX))]
     if foreign:
         refuse("directory", rule, Described(f"{folder}, which contains {foreign[0]!r}"))
     try:
-        open_blocks(folder, wanted)
+        _open_blocks(folder, wanted)
     except ValueError:
         got = Described(f"{folder}, which contains blocks of other features and no {MANIFEST}")
         remedy = "Use the same arguments, including block_size, to resume, or use another directory."
         refuse("directory", rule, got, remedy)
 
 
-def _refuse_mismatch(folder: Path, key: str, found: Any, value: Any) -> None:
-    """Refuse a directory whose features differ in one field of the manifest."""
-    remedy = "Use the same arguments to resume, or use another directory."
-    is_plain = key in ("n_walks", "seed", "streams", "matrix", "block_size", "n_rows", "transpose")
-    rule = (
-        f"one whose features have {key} = {value}"
-        if is_plain
-        else f"one of the same {USER_NAMES.get(key, key)}"
-    )
-    got = Described(f"{folder} with {key} = {found}" if is_plain else f"{folder}, which differs in that")
-    refuse("directory", rule, got, remedy)
-
-
-def _open(folder: Path, manifest: dict[str, Any]) -> list[StoredFeatures]:
+def _open(folder: Path, about: dict[str, Any]) -> list[StoredFeatures]:
     """Open all blocks, or raise an error that names the missing ones."""
-    missing = [block_path(folder, number).name for number in missing_blocks(folder, manifest)]
+    folder = folder.absolute()
+    existing, n_blocks = _open_blocks(folder, about), len(_ranges(about))
+    missing = [_block_path(folder, number).name for number in range(n_blocks) if number not in existing]
     if missing:
         few = f"{missing[0]} is" if len(missing) == 1 else f"{missing[0]} and {len(missing) - 1} more are"
         raise FileNotFoundError(
-            f"{few} missing in {folder}, of {len(ranges_of(manifest))} blocks. Repeat the call that wrote "
-            "them: only missing blocks are computed."
+            f"{few} missing in {folder}, of {n_blocks} blocks. Repeat the call that wrote them: "
+            "only missing blocks are computed."
         )
-    blocks = open_blocks(folder, manifest)
-    ids = joined(blocks, "ids")
+    blocks = list(existing.values())
+    ids = _joined(blocks, "ids")
     ids.flags.writeable = False
     return [
-        StoredFeatures(folder.absolute(), blocks, ids, manifest["n_nodes"], result)
-        for result in range(len(manifest["streams"]) + manifest["head_apart"])
+        StoredFeatures(folder, blocks, ids, about["n_nodes"], result)
+        for result in range(len(about["streams"]) + about["head_apart"])
     ]
 
 
 def _reopen(folder: Path, description: str, result: int) -> StoredFeatures:
     """Open features again, after pickling."""
-    manifest = read_manifest(folder)
-    if fingerprint(manifest) != description:
+    about = Folder(folder, FEATURES).about
+    if _fingerprint(about) != description:
         raise ValueError(f"The features in {folder} were replaced by others. Open them again.")
-    return _open(folder, manifest)[result]
+    return _open(folder, about)[result]

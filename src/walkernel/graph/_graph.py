@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
 from walkernel._door import door
-from walkernel.graph._archive import goes_to_folder, plain_labels, write_graph
+from walkernel._files import write_archive
 from walkernel.graph._assembly import (
     Arrays,
     assemble_edges,
@@ -40,15 +40,8 @@ from walkernel.graph._assembly import (
 )
 from walkernel.graph._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel.graph._matrices import networkx_graph, scipy_matrix
-from walkernel.storage import (
-    Stored,
-    column_sums,
-    count_self_loops,
-    digest_arrays,
-    open_store,
-    row_sums,
-    write_store,
-)
+from walkernel.graph._store import GRAPH_FORMAT, goes_to_folder, open_store, plain_labels, write_store
+from walkernel.storage import Folder, column_sums, count_self_loops, digest_arrays, row_sums
 
 T = TypeVar("T")
 
@@ -87,13 +80,14 @@ class Graph:
     """
 
     def __init__(
-        self, arrays: Arrays, directed: bool, labels: Labels | None = None, stored: Stored | None = None
+        self, arrays: Arrays, directed: bool, labels: Labels | None = None, stored: Folder | None = None
     ) -> None:
         self.indptr, self.indices, self.weights = freeze(arrays)
         self.directed = directed
         self._labels = labels
         self._stored = stored
-        self._derived: dict[Hashable, Any] = {} if stored is None else dict(stored.facts)
+        known = () if stored is None else ("n_self_loops", "fingerprint")
+        self._derived: dict[Hashable, Any] = {key: stored.about[key] for key in known}
 
     # constructors ---------------------------------------------------------------------------------
 
@@ -215,7 +209,7 @@ class Graph:
     @property
     def store(self) -> Path | None:
         """The folder that the graph is mapped from, or None for a graph in memory."""
-        return None if self._stored is None else self._stored.folder
+        return None if self._stored is None else self._stored.path
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -348,13 +342,16 @@ class Graph:
         (Graph(n_nodes=34, n_edges=78, undirected, unweighted), 'karate')
         >>> folder.cleanup()
         """
-        if not goes_to_folder(path):
-            write_graph(path, *self._parts())
-            return
+        to_folder = goes_to_folder(path)
         names = None if self._labels is None else plain_labels(self._labels.values)
-        about: dict[str, Any] = {"n_nodes": self.n_nodes, "directed": bool(self.directed)}
-        about |= {"n_self_loops": self.n_self_loops, "fingerprint": self.fingerprint}
-        write_store(path, {**self._parts()[0]._asdict(), "node_labels": names}, about)
+        arrays = {**self._parts()[0]._asdict(), "node_labels": names}
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        if to_folder:
+            about: dict[str, Any] = {"n_nodes": self.n_nodes, "directed": bool(self.directed)}
+            about |= {"n_self_loops": self.n_self_loops, "fingerprint": self.fingerprint}
+            write_store(path, kept, about)
+        else:
+            write_archive(Path(path), {"format": GRAPH_FORMAT, "directed": self.directed, **kept})
 
     @property
     def fingerprint(self) -> str:
@@ -370,7 +367,7 @@ class Graph:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._stored is None:
             return Graph, self._parts()
-        return open_graph, (str(self.store), self.fingerprint, self._stored.names)
+        return open_graph, (str(self.store), self.fingerprint, _digest_of_names(self._stored))
 
     def __setattr__(self, name: str, value: object) -> None:
         if "_derived" in self.__dict__:
@@ -392,13 +389,17 @@ class Graph:
 
 def open_graph(path: str | os.PathLike[str], fingerprint: str | None = None, names: str = "") -> Graph:
     """Open a graph store, and refuse it if another graph is expected, by its fingerprint and its names."""
-    stored = open_store(path)
-    if fingerprint is not None and (stored.facts["fingerprint"], stored.names) != (fingerprint, names):
+    stored, arrays = open_store(path)
+    found = stored.about["fingerprint"], _digest_of_names(stored)
+    if fingerprint is not None and found != (fingerprint, names):
         raise ValueError(
-            f"The graph store {stored.folder} is not the one that was sent: it has been replaced, or another "
+            f"The graph store {stored.path} is not the one that was sent: it has been replaced, or another "
             "one has that path on this machine. Send the graph again, or copy its store to this path."
         )
-    arrays = stored.arrays
     labels = Labels(arrays["node_labels"]) if "node_labels" in arrays else None
     csr = Arrays(arrays["indptr"], arrays["indices"], arrays.get("weights"))
-    return Graph(csr, stored.directed, labels, stored)
+    return Graph(csr, stored.about["directed"], labels, stored)
+
+
+def _digest_of_names(stored: Folder) -> str:
+    return stored.entries["node_labels"].digest if "node_labels" in stored.entries else ""
