@@ -56,7 +56,7 @@ def measure(
         seconds = time.perf_counter() - begin
         begin = time.perf_counter()
         wk.estimate_kernel(
-            graph, kernel, K.origin.spec.n_walks, sampler=K.origin.spec.sampler, pair=K.pair, seed=seed
+            graph, kernel, K.groups.left.n_walks, sampler=K.groups.left.sampler, pair=K.pair, seed=seed
         )
         once = time.perf_counter() - begin
         ratios.append(float(np.linalg.norm(K.to_dense() - exact) / np.linalg.norm(exact)) / tolerance)

@@ -23,8 +23,8 @@ os.environ["WALKERNEL_CACHE"] = os.path.join(tempfile.gettempdir(), "walkernel-t
 def few_or_many_walks(request, monkeypatch):
     """Errors of products are made of the features of few walks, and of many by walking again."""
     from walkernel.engines import _cpu
-    from walkernel.operators import _product_errors as _products
+    from walkernel.operators import _groups
 
     if request.param == "many walks":
         monkeypatch.setattr(_cpu, "FEW_WALKS", 0)
-        monkeypatch.setattr(_products, "FEW_TERMS", 0)
+        monkeypatch.setattr(_groups, "FEW_TERMS", 0)

@@ -134,12 +134,13 @@ class EngineSuite:
             for sampler in SAMPLERS:
                 spec = WalkSpec(graph, np.arange(10), N_WALKS, sampler)
                 f = KERNEL.modulation(spec.longest + 1)
-                self.assert_same(engine.group_features(spec, f, 2), CPU(1).group_features(spec, f, 2))
+                job = FeatureJob(spec, f, (0,), n_groups=2)
+                self.assert_same(*(each.features(job)[0].to_scipy() for each in (engine, CPU(1))))
                 for reached in (None, np.array([1, 4, 7])):
                     columns = 12 if reached is None else 3
                     u, v = rng.normal(size=(2, columns)), rng.normal(size=(10, 2))
-                    ours, theirs = (each.group_sums(spec, f, 2, 2, reached) for each in (engine, CPU(1)))
-                    for own, other in zip(ours.project(u, v), theirs.project(u, v), strict=True):
+                    ours, theirs = (each.project(job, u, v, reached) for each in (engine, CPU(1)))
+                    for own, other in zip(ours, theirs, strict=True):
                         self.assert_same(own, other)
 
     def test_kernels(self) -> None:

@@ -9,7 +9,7 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CUDA
+from walkernel.engines import CUDA, FeatureJob
 from walkernel.engines._device_walks import coalesce, coalesce_by_row
 from walkernel.engines._tensors import rows_of
 
@@ -158,8 +158,10 @@ def test_files_of_another_precision_are_not_the_same(device, tmp_path):
 def test_groups_of_walks(sampler, device):
     graph, f = graphs.weighted(), wk.Diffusion(1.0).modulation(12)
     spec = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler])
-    found = CUDA(device, "float64").group_features(spec, f, 2)
-    expected = wk.engines.CPU().group_features(spec, f, 2)
+    job = FeatureJob(spec, f, (0,), n_groups=2)
+    found, expected = (
+        each.features(job)[0].to_scipy() for each in (CUDA(device, "float64"), wk.engines.CPU())
+    )
     np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-13)
 
 

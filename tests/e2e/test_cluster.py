@@ -405,7 +405,7 @@ def test_pickled_engines_connect_when_they_are_used(dask):
         assert_same(K, wk.estimate_kernel(graph, wk.Diffusion(), N_WALKS), columns=(2,))
         assert len(clients(dask)) == n_clients + 1
     K.left._blocks.cluster.client.close()
-    again.record(K.origin.spec)  # opened again
+    again.record(K.groups.left)  # opened again
     del K
 
 

@@ -8,8 +8,7 @@ import walkernel as wk
 from depth import mostly_deep
 from walkernel.engines import _stored_features as storing
 from walkernel.features import _matrix as products
-from walkernel.operators import _product_errors as _products
-from walkernel.operators import _stitched
+from walkernel.operators import _groups, _stitched
 
 KARATE, NAMED = graphs.karate(), [("node", i) for i in range(30)]
 
@@ -185,6 +184,6 @@ def test_error_bars_of_some_columns_at_a_time(tmp_path, monkeypatch):
     graph, V = graphs.weighted(), np.random.default_rng(0).normal(size=(30, 5))
     memory = wk.estimate_kernel(graph, wk.Diffusion(), 32).estimate_product(V)
     with_blocks(monkeypatch, 4)
-    monkeypatch.setattr(_products, "SUMS_AT_ONCE", 16 * 30 * 2)
+    monkeypatch.setattr(_groups, "SUMS_AT_ONCE", 16 * 30 * 2)
     files = wk.estimate_kernel(graph, wk.Diffusion(), 32, directory=tmp_path).estimate_product(V)
     assert same([*memory], [*files])

@@ -14,8 +14,7 @@ from scipy.stats import t as student
 import graphs
 import walkernel as wk
 from depth import mostly_deep
-from walkernel.operators import _product_errors as _products
-from walkernel.operators import _walk
+from walkernel.operators import _groups
 
 KERNELS = {
     "diffusion t=1": wk.Diffusion(np.sqrt(2.0)),
@@ -87,8 +86,7 @@ def test_intervals_of_products_cover(kind, name, ensembles):
 @pytest.mark.parametrize("ensembles", ["independent", "debiased"])
 def test_errors_of_one_side_alone_do_not(monkeypatch, ensembles):
     """Sabotage: without L̄ du_g."""
-    for name in ("_multiply_few", "_multiply_groups"):
-        monkeypatch.setattr(_products, name, lambda features, *groups, **_: np.zeros((1, 1)))
+    monkeypatch.setattr(_groups, "_multiply_groups", lambda features, *groups, **_: np.zeros((1, 1)))
     (product, _), (sums, _) = cell(graphs.karate(), "diffusion t=5", ensembles)
     assert product < 0.9
     assert sums < 0.93
@@ -96,8 +94,7 @@ def test_errors_of_one_side_alone_do_not(monkeypatch, ensembles):
 
 def test_groups_that_are_not_independent_do_not(monkeypatch):
     """Sabotage: single walks as groups where 16 of them are coupled."""
-    monkeypatch.setattr(_walk, "enough_groups", lambda *_: 256)
-    monkeypatch.setattr("walkernel.operators._entry_errors.count_groups", lambda *_: 256)
+    monkeypatch.setattr(_groups, "count_groups", lambda *_: 256)
     (product, _), (sums, _) = cell(graphs.karate(), "diffusion t=1", "debiased")
     assert not 0.93 < product < 0.97
     assert not 0.93 < sums < 0.97

@@ -117,7 +117,7 @@ def test_intervals_cover(stitches):
         scores["diagonal"].append(np.diag(scores["entries"][-1]))
         sum_errors = np.sqrt(15 * without.sum(axis=2).var(axis=0))
         scores["sums"].append(np.abs((dense - exact).sum(axis=1)) / sum_errors)
-    jackknife, _ = K._jackknife_errors(np.array([3, 4, 5]), np.array([4, 4, 9]))
+    jackknife = K._jackknife_errors(np.array([3, 4, 5]), np.array([4, 4, 9]))
     assert np.allclose(jackknife, errors[[3, 4, 5], [4, 4, 9]])
     wide = student.isf(0.025, 15)
     for name, lowest in (("entries", 0.91), ("diagonal", 0.93), ("sums", 0.93)):

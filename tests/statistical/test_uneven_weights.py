@@ -5,10 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators import _entry_errors as _error_bars
-from walkernel.operators import _stitched
-from walkernel.operators._entry_errors import entry_jackknife
-from walkernel.operators._unseen import WalkLaw
+from walkernel.operators import _stitched, _walk
+from walkernel.operators._unseen import walk_laws
 
 KERNEL = wk.Matern(1.5, 2.0)
 
@@ -30,8 +28,8 @@ def law_is_used(request, monkeypatch):
     """Whether error bars take account of what walks may not have seen; the twin leaves it out."""
     used = request.param != "without"
     if not used:
-        nothing = lambda origin, left, right: (np.zeros(left.where.size), np.zeros(left.where.size, bool))  # noqa: E731
-        monkeypatch.setattr(_error_bars, "unseen_errors", nothing)
+        nothing = lambda groups, left, right: (np.zeros(left.where.size), np.zeros(left.where.size, bool))  # noqa: E731
+        monkeypatch.setattr(_walk, "unseen_errors", nothing)
         monkeypatch.setattr(_stitched, "unseen_error", lambda variance, size, jump: np.zeros(size.shape))
     return used
 
@@ -62,8 +60,8 @@ def test_law_has_the_moments_of_walks(kind, matrix, head):
     exact = kernel.modulation(head + 1)
     M = graph.to_scipy(matrix).toarray()
     start = sum(f * np.linalg.matrix_power(M, k)[node] for k, f in enumerate(exact)) @ v[:, 0]
-    added = sampled.in_groups(walks).features(K.origin.weights) @ v[:, 0] - start
-    law = WalkLaw.of(K.origin, 0)
+    added = sampled.in_groups(walks).features(K.groups.weights) @ v[:, 0] - start
+    law = walk_laws(K.groups)[0]
     moments = law.spread(v, law.fronts(np.array([node])))
     powers = [(added - added.mean()) ** 2, np.abs(added), added**2, np.abs(added) ** 3]
     if kind == "signed":  # absolute values of single deposits are more than those of their sums
@@ -167,4 +165,5 @@ def test_large_graphs_are_cut_to_what_walks_reach(monkeypatch):
     assert np.median(part.stderr / whole.stderr) == pytest.approx(1, abs=0.02)
     monkeypatch.setattr("walkernel.operators._unseen.MAX_NODES", 8)
     few = K.estimate(rows, columns)
-    assert (few.stderr >= entry_jackknife(K.origin, rows, columns) * (1 - 1e-9)).all()
+    jackknife, _ = K.groups.entry_errors(*K.groups.of_entries(rows, columns))
+    assert (few.stderr >= jackknife * (1 - 1e-9)).all()

@@ -78,7 +78,7 @@ def test_a_huge_hub_is_never_expanded():
     found = head_costs(star, np.arange(1, n), "normalized", (False,), 50.0)
     assert time.process_time() - begin < 0.05
     assert found == [0.0, 1.0]
-    sampler = wk.estimate_kernel(star, HEAT, nodes=[1, 2, 3], budget=1000).origin.spec.sampler
+    sampler = wk.estimate_kernel(star, HEAT, nodes=[1, 2, 3], budget=1000).groups.left.sampler
     assert sampler.head <= 1
 
 

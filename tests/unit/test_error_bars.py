@@ -5,7 +5,6 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators._entry_errors import entry_jackknife
 
 PAPER = wk.IndependentWalks(0.1)
 KERNEL = wk.Diffusion(1.5)
@@ -30,7 +29,7 @@ def every_pair(graph):
 def jackknife_of(K):
     """What the groups of walks alone say of all entries."""
     i, j = every_pair(K.graph)
-    return entry_jackknife(K.origin, i.ravel(), j.ravel()).reshape(K.shape)
+    return K.groups.entry_errors(*K.groups.of_entries(i.ravel(), j.ravel()))[0].reshape(K.shape)
 
 
 @pytest.mark.parametrize("kind", ["unweighted", "directed"])

@@ -36,19 +36,18 @@ def test_the_words_and_numbers(case):
     K = make(case)
     about = K.explain()
     text = about.text
-    factors = getattr(K, "factors", [K])
-    origin = factors[0].origin
+    factors, spec = K.factors, K.groups.left
     assert str(about) == repr(about) == text
     assert not re.search(r"None|nan|inf\b|\{|  ", text)
     n = K.shape[0]
     assert text.startswith(f"Diffusion(sigma=1.5) on {n} nodes, estimated from random walks.\n")
     assert about.n_steps == K.n_steps
     assert f"{K.n_steps / n:.4g} steps from each node, {K.n_steps} in all; " in text
-    assert f"{origin.spec.n_walks} walks of {origin.spec.sampler.mean_steps:.3g} steps on average" in text
+    assert f"{spec.n_walks} walks of {spec.sampler.mean_steps:.3g} steps on average" in text
     assert (f"product of {K.stitches} factors" in text) == (K.stitches > 1)
     assert ("It is one factor" in text) == (K.stitches == 1 and K.pair == "symmetric" and n == 30)
     head = {0: "", 1: "The first hop is exact"}.get(
-        origin.spec.sampler.head, f"The first {origin.spec.sampler.head} hops are exact"
+        spec.sampler.head, f"The first {spec.sampler.head} hops are exact"
     )
     assert head in text
     assert ("exact, along every edge" in text) == bool(head)

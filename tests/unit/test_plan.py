@@ -23,10 +23,6 @@ def plan(graph, kernel=HEAT, **options):
     return make_plan(Request(graph=graph, kernel=kernel, **request))
 
 
-def origin(K):
-    return K.origin if K.stitches == 1 else K.factors[0].origin
-
-
 @pytest.mark.parametrize(
     ("options", "stitches"),
     [({}, 1), ({"n_walks": 64}, 1), ({"budget": 34 * 400}, 6), ({"budget": 34 * 400, "stitches": 2}, 2),
@@ -128,7 +124,7 @@ def test_steps_are_those_of_all_sets_of_walks():
 @pytest.mark.parametrize("kernel", [WIDE, wk.Diffusion(60.0)], ids=str)
 def test_kernels_that_are_wider_than_the_default_have_three_walks(kernel):
     K = wk.estimate_kernel(graphs.karate(), kernel)
-    assert K.origin.spec.n_walks == 3
+    assert K.groups.left.n_walks == 3
     assert K.ensembles == "debiased"
     with pytest.raises(ValueError, match=r"budget must be at least (\d+) steps, 2 walks from each node"):
         wk.estimate_kernel(graphs.karate(), kernel, budget=34 * 100)
@@ -148,7 +144,7 @@ def test_the_budget_that_a_refusal_names_is_enough(sampler, ensembles):
 
 def test_a_long_given_sampler_is_walked_by_default():
     K = wk.estimate_kernel(graphs.karate(), HEAT, sampler=wk.IndependentWalks(0.001))
-    assert K.origin.spec.n_walks == 3
+    assert K.groups.left.n_walks == 3
 
 
 BAD = {
@@ -198,7 +194,7 @@ def test_short_polynomials_are_exact(kernel, kind, options):
     K = wk.estimate_kernel(graph, kernel, **options)
     assert K.stitches == 1
     assert np.allclose(K.to_dense(), wk.exact_kernel(graph, kernel), rtol=1e-10, atol=1e-12)
-    assert origin(K).spec.n_walks == 16
+    assert K.groups.left.n_walks == 16
     product = K.estimate_product(np.ones(graph.n_nodes))
     assert (product.stderr <= 1e-12 * np.abs(product.value).max()).all()
 

@@ -6,10 +6,10 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.features._weights import Lazy
-from walkernel.operators import _product_errors as _products
+from walkernel.operators import _groups
 from walkernel.operators._entry_errors import Estimate
+from walkernel.operators._groups import FEW_GROUPS
 from walkernel.operators._neighbors import belonging
-from walkernel.operators._product_errors import FEW_GROUPS
 
 pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 KERNEL = wk.Diffusion(1.5)
@@ -114,7 +114,7 @@ def test_same_bits_on_any_number_of_threads(monkeypatch, coupled):
 def test_columns_may_come_in_parts(monkeypatch):
     K, V = estimate(graphs.karate(), "debiased"), np.random.default_rng(0).standard_normal((34, 5))
     together = K.estimate_product(V).stderr
-    monkeypatch.setattr(_products, "SUMS_AT_ONCE", 2 * 16 * 34)
+    monkeypatch.setattr(_groups, "SUMS_AT_ONCE", 2 * 16 * 34)
     assert np.array_equal(K.estimate_product(V).stderr, together)
 
 

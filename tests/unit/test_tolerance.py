@@ -7,7 +7,7 @@ import graphs
 import walkernel as wk
 from walkernel.operators import _tolerance
 from walkernel.operators._accuracy import Accuracy, _freedom, accuracy
-from walkernel.operators._entry_errors import count_groups
+from walkernel.operators._groups import count_groups
 from walkernel.operators._tolerance import _batch_for, whole_groups
 from walkernel.planning._plan import Request, make_plan
 
@@ -35,17 +35,13 @@ def estimate(case, **options):
     return wk.estimate_kernel(graph, kernel, tolerance=tolerance, **(own | options)), tolerance
 
 
-def origin(K):
-    return K.origin if K.stitches == 1 else K.factors[0].origin
-
-
 @pytest.mark.parametrize("case", KINDS)
 def test_the_operator_is_that_of_its_sampler_and_walks(case):
     K, tolerance = estimate(case, seed=7)
     _, kernel, own = KINDS[case]
     walked = {
-        "n_walks": origin(K).spec.n_walks,
-        "sampler": origin(K).spec.sampler,
+        "n_walks": K.groups.left.n_walks,
+        "sampler": K.groups.left.sampler,
         "stitches": K.stitches,
         "seed": 7,
     }
@@ -53,8 +49,8 @@ def test_the_operator_is_that_of_its_sampler_and_walks(case):
     assert (same.pair, same.ensembles, same.n_steps) == (K.pair, K.ensembles, K.n_steps)
     assert (same.to_dense() == K.to_dense()).all()
     if "sampler" in own:
-        assert origin(K).spec.sampler is own["sampler"]
-    assert 16 <= count_groups(origin(K).spec.n_walks, origin(K).spec.sampler) <= 24
+        assert K.groups.left.sampler is own["sampler"]
+    assert 16 <= K.groups.n_groups <= 24
     assert 0.2 * tolerance < K.explain().error <= tolerance
 
 
@@ -76,7 +72,7 @@ def test_a_smaller_tolerance_takes_more_steps():
 
 def test_heads_are_not_longer_than_the_tolerance_asks_for():
     K = wk.estimate_kernel(graphs.karate(), wk.InverseCosine(), tolerance=0.007)
-    assert K.origin.spec.sampler.head > 0
+    assert K.groups.left.sampler.head > 0
     assert K.explain().error > 0.6 * 0.007
 
 

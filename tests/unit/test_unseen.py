@@ -9,8 +9,8 @@ import scipy.sparse
 import graphs
 import walkernel as wk
 from walkernel.operators import _unseen
-from walkernel.operators._entry_errors import _sides
-from walkernel.operators._unseen import EntryFeatures, WalkLaw, _heaviest, unseen_errors
+from walkernel.operators._groups import EntryFeatures
+from walkernel.operators._unseen import _heaviest, unseen_errors, walk_laws
 
 KERNEL = wk.Diffusion(1.5)
 ROWS, COLUMNS = (indices.ravel() for indices in np.indices((30, 30)))
@@ -23,8 +23,7 @@ def uneven():
 
 def least_errors(K, rows=ROWS, columns=COLUMNS):
     """Return the least error bars of entries, and where they are known."""
-    left, right = _sides(K.origin, rows, columns)
-    return unseen_errors(K.origin, left.features(), right.features())
+    return unseen_errors(K.groups, *(side.means() for side in K.groups.of_entries(rows, columns)))
 
 
 @pytest.mark.parametrize("ensembles", ["independent", "debiased", "shared"])
@@ -32,7 +31,7 @@ def least_errors(K, rows=ROWS, columns=COLUMNS):
 def test_least_error_bars_by_hand(ensembles, n_walks):
     """The same walks on both sides of the diagonal move it twice: σ, jumps and τ are doubled."""
     K = wk.estimate_kernel(uneven(), KERNEL, n_walks, ensembles=ensembles, sampler=wk.IndependentWalks(0.2))
-    law = WalkLaw.of(K.origin, 0)
+    law = walk_laws(K.groups)[0]
     fronts = law.fronts(np.arange(30))
     left, right = (side.to_scipy().toarray() for side in (K.left, K.right))
     ahead, back = law.spread(right.T, fronts), law.spread(left.T, fronts)
@@ -56,7 +55,7 @@ def test_least_error_bars_of_products_by_hand(ensembles, n_walks):
     """Walks of node k of a factor ΦΨᵀ change L ΦΨᵀ R by L_ik dφ_k·(ΨᵀR)_j and (ΦᵀLᵀ)_i·dψ_k R_kj."""
     options = {"stitches": 3, "ensembles": ensembles, "sampler": wk.IndependentWalks(0.2)}
     K = wk.estimate_kernel(uneven(), KERNEL, n_walks, **options)
-    law = WalkLaw.of(K.factors[0].origin, 0)
+    law = walk_laws(K.factors[0].groups)[0]
     fronts, factors = law.fronts(np.arange(30)), [factor.to_dense() for factor in K.factors]
     variance, size, square, cube = np.zeros((4, 30, 30))
     for place, factor in enumerate(K.factors):
@@ -81,7 +80,7 @@ def test_walks_without_a_choice_have_no_variance():
     """All walks along the one edge are alike; what rounding leaves of their variance may be negative."""
     edge = wk.Graph.from_edges([(0, 1)])
     sampler = wk.CoupledWalks((1.0,) * 5, group=1)
-    law = WalkLaw.of(wk.estimate_kernel(edge, wk.PStepRandomWalk(8, 3.0), 4, sampler=sampler).origin, 0)
+    law = walk_laws(wk.estimate_kernel(edge, wk.PStepRandomWalk(8, 3.0), 4, sampler=sampler).groups)[0]
     v = np.random.default_rng(0).random((2, 50))
     spread = law.spread(v, law.fronts(np.arange(2)))
     assert (spread.variance == 0).all()
@@ -93,8 +92,8 @@ def test_signs_do_not_shorten_what_walks_add():
     signed, v = graphs.signed(), np.random.default_rng(0).standard_normal((30, 2))
     laws = []
     for graph in (signed, wk.Graph.from_scipy(abs(signed.to_scipy()))):
-        origin = wk.estimate_kernel(graph, KERNEL, 4, sampler=wk.IndependentWalks(0.2)).origin
-        laws.append(WalkLaw.of(origin, 0))
+        K = wk.estimate_kernel(graph, KERNEL, 4, sampler=wk.IndependentWalks(0.2))
+        laws.append(walk_laws(K.groups)[0])
     found = laws[0].spread(v, laws[0].fronts(np.arange(30)))
     absolute = laws[1].spread(np.abs(v), laws[1].fronts(np.arange(30)))
     assert np.allclose(found[1:], absolute[1:], rtol=1e-12)
@@ -118,7 +117,7 @@ def test_parts_of_a_graph_hold_the_nodes_of_the_entries(monkeypatch):
     monkeypatch.setattr(_unseen, "MAX_NODES", 4)
     values = np.array([[1.0, 5, 0, 3, 3, 1, 1, 1, 1, 0], [1, 5, 0, 4, 4, 1, 1, 1, 1, 0]])
     sides = [
-        EntryFeatures(np.array([node]), scipy.sparse.csr_array(values[[side]]), np.zeros(1, dtype=np.int64))
+        EntryFeatures(np.array([node]), np.zeros(1, dtype=np.int64), scipy.sparse.csr_array(values[[side]]))
         for side, node in enumerate((9, 2))
     ]
     kept = _heaviest(np.arange(10), *sides)

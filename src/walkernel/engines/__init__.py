@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from walkernel.engines._base import Engine, FeatureJob, GroupSums, resolve
+from walkernel.engines._base import Engine, FeatureJob, resolve
 from walkernel.engines._cpu import CPU
 from walkernel.engines._sampling import checked_spec, features_job, sample_features, sample_walks
 from walkernel.engines._stored_features import StoredFeatures, open_features, store
@@ -27,7 +27,6 @@ __all__ = [
     "Dask",
     "Engine",
     "FeatureJob",
-    "GroupSums",
     "StoredFeatures",
     "checked_spec",
     "features_job",

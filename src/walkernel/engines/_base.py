@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -48,55 +48,6 @@ class FeatureJob:
     def part(self, first: int, last: int) -> FeatureJob:
         """Return the same for some of the start nodes."""
         return replace(self, spec=self.spec.part(first, last))
-
-
-class GroupSums(Protocol):
-    """Sums over the walks of each of some groups, φ_ig being the feature of group g of start node i."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-
-    def project(
-        self,
-        u: NDArray[np.float64],  # (c, columns), or empty
-        v: NDArray[np.float64],  # (starts, c), or empty
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns)."""
-
-    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
-
-
-class GroupFeatures(NamedTuple):
-    """Sums over the walks of each group from features of all groups."""
-
-    features: scipy.sparse.csr_array  # (starts · n_groups, columns)
-    n_groups: int
-
-    def project(
-        self, u: NDArray[np.float64], v: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return φ_ig · u and Σ_i v_i φ_ig; empty arrays where there is no u or no v."""
-        G, rows = self.n_groups, self.features.shape[0]
-        gathered = scattered = np.empty((0, 0, 0))
-        if u.size:
-            gathered = np.moveaxis((self.features @ u.T).reshape(rows // G, G, -1), 1, 2).copy()
-        if v.size:
-            place = np.tile(np.arange(G), rows // G), np.arange(rows)
-            sums = [scipy.sparse.csr_array((np.repeat(own, G), place), shape=(G, rows)) for own in v.T]
-            scattered = np.stack([(own @ self.features).toarray() for own in sums])
-        return gathered, scattered
-
-    def product_norms(self, sizes: NDArray[np.float64], others: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², d = diag(sizes) · others."""
-        products = self.features @ (sizes[:, None] * others)
-        products = products.reshape(-1, self.n_groups, others.shape[1])
-        products -= products.mean(axis=1, keepdims=True)
-        flat = products.reshape(len(products), -1)
-        unit = np.abs(flat).max(axis=1, keepdims=True)
-        unit[unit == 0] = 1.0
-        return np.asarray(unit[:, 0] * np.sqrt(np.square(flat / unit).sum(axis=1)))
 
 
 class Engine(ABC):
@@ -137,23 +88,55 @@ class Engine(ABC):
         for number, (first, last) in enumerate(ranges):
             yield number, self.features(job.part(first, last))
 
-    def group_features(self, spec: WalkSpec, f: NDArray[np.float64], n_groups: int) -> scipy.sparse.csr_array:
-        """Return the features of each group of walks of each start node, (starts · n_groups, n_nodes)."""
-        return self.features(FeatureJob(spec, f, (spec.stream,), n_groups=n_groups))[0].to_scipy()
-
-    def group_sums(
+    def project(
         self,
-        spec: WalkSpec,
-        f: NDArray[np.float64],
-        n_groups: int,
-        few: int,
-        reached: NDArray[np.int64] | None,
-    ) -> GroupSums:
-        """Return sums over the first few groups of walks, at the nodes reached (None: at all nodes)."""
-        found = self.group_features(spec, f, n_groups)
-        kept = found if reached is None else found[:, reached]
-        first = np.arange(kept.shape[0]) % n_groups < few
-        return GroupFeatures(kept[first] if few < n_groups else kept, few)
+        job: FeatureJob,
+        u: NDArray[np.float64],  # (c, columns), or empty
+        v: NDArray[np.float64],  # (starts, c), or empty
+        reached: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns), or empty arrays.
+
+        φ_ig is the feature of group g of start node i, at the nodes reached (None: at all nodes).
+        """
+        G, features = job.n_groups, self._group_features(job, reached)
+        rows = features.shape[0]
+        gathered = scattered = np.empty((0, 0, 0))
+        if u.size:
+            gathered = np.moveaxis((features @ u.T).reshape(rows // G, G, -1), 1, 2).copy()
+        if v.size:
+            place = np.tile(np.arange(G), rows // G), np.arange(rows)
+            sums = [scipy.sparse.csr_array((np.repeat(own, G), place), shape=(G, rows)) for own in v.T]
+            scattered = np.stack([(own @ features).toarray() for own in sums])
+        return gathered, scattered
+
+    def group_spread(
+        self,
+        job: FeatureJob,
+        sizes: NDArray[np.float64],  # (c, columns)
+        others: NDArray[np.float32],  # (c, columns, others), within [-1, 1]
+        reached: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the root of Σ over g and h of (φ_ig·d_h − mean over g)², (starts, c), d = sizes · others.
+
+        The others stand for the last groups h of the job, and g for all groups before these.
+        """
+        features, few = self._group_features(job, reached), job.n_groups - others.shape[2]
+        features = features[np.arange(features.shape[0]) % job.n_groups < few]
+        result = np.empty((job.spec.ids.size, len(sizes)))
+        for c, (size, other) in enumerate(zip(sizes, others, strict=True)):
+            products = (features @ (size[:, None] * other)).reshape(-1, few, other.shape[1])
+            products -= products.mean(axis=1, keepdims=True)
+            flat = products.reshape(len(products), -1)
+            unit = np.abs(flat).max(axis=1, keepdims=True)
+            unit[unit == 0] = 1.0
+            result[:, c] = unit[:, 0] * np.sqrt(np.square(flat / unit).sum(axis=1))
+        return result
+
+    def _group_features(self, job: FeatureJob, reached: NDArray[np.int64] | None) -> scipy.sparse.csr_array:
+        """Return the features of each group of walks of each start node, (starts · n_groups, columns)."""
+        found = self.features(job)[0].to_scipy()
+        return found if reached is None else found[:, reached]
 
     @property
     def local(self) -> Engine:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._threads import thread_count
-from walkernel.engines._base import Engine, FeatureJob, GroupSums, Progress
+from walkernel.engines._base import Engine, FeatureJob, Progress
 from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, to_csr
 from walkernel.walks import WalkSpec, sample_deposits, sample_rows
+
+if TYPE_CHECKING:
+    from walkernel.walks._projections import Projection
 
 FEW_WALKS = 2**16
 """Walks whose features are kept for each group; of more, the walks are walked again for each sum."""
@@ -56,25 +60,42 @@ class CPU(Engine):
             HostFeatures(to_csr(rows, n_columns), rows.norms, rows.n_steps, self.n_threads) for rows in found
         ]
 
-    def group_sums(
+    def project(
         self,
-        spec: WalkSpec,
-        f: NDArray[np.float64],
-        n_groups: int,
-        few: int,
-        reached: NDArray[np.int64] | None,
-    ) -> GroupSums:
-        """Return sums over the first few groups; many walks are walked again for each of them."""
-        if spec.ids.size * spec.n_walks <= FEW_WALKS:
-            return super().group_sums(spec, f, n_groups, few, reached)
+        job: FeatureJob,
+        u: NDArray[np.float64],
+        v: NDArray[np.float64],
+        reached: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums over the walks of each group; many walks are walked again, without features."""
+        if job.spec.ids.size * job.spec.n_walks <= FEW_WALKS:
+            return super().project(job, u, v, reached)
+        return self._projection(job, job.n_groups, reached).project(u, v)
+
+    def group_spread(
+        self,
+        job: FeatureJob,
+        sizes: NDArray[np.float64],
+        others: NDArray[np.float32],
+        reached: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the spread of the first groups; many walks are walked again, without features."""
+        if job.spec.ids.size * job.spec.n_walks <= FEW_WALKS:
+            return super().group_spread(job, sizes, others, reached)
+        walks = self._projection(job, job.n_groups - others.shape[2], reached)
+        pairs = zip(sizes, map(np.ascontiguousarray, others), strict=True)
+        return np.stack([walks.product_norms(*pair) for pair in pairs], axis=1)
+
+    def _projection(self, job: FeatureJob, few: int, reached: NDArray[np.int64] | None) -> Projection:
+        """Return the first few groups of walks, to be walked again."""
         from walkernel.walks._projections import Projection
 
-        columns, n_columns = None, spec.graph.n_nodes
+        spec, columns, n_columns = job.spec, None, job.spec.graph.n_nodes
         if reached is not None:
             columns, n_columns = np.full(n_columns, -1, dtype=np.int32), max(1, reached.size)
             columns[reached] = np.arange(reached.size)
-        walks = spec.first_walks(few * (spec.n_walks // n_groups))
-        factors = f / spec.law.survival * (n_groups / spec.n_walks)
+        walks = spec.first_walks(few * (spec.n_walks // job.n_groups))
+        factors = job.f / spec.law.survival * (job.n_groups / spec.n_walks)
         return Projection(walks, factors, few, columns, n_columns, self._threads)
 
     @property

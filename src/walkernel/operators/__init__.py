@@ -1,22 +1,19 @@
 """Kernel operators: K̂ from walks, by a polynomial, or exact, behind one type; error bars, nearest nodes."""
 
 from walkernel.operators._base import KernelOperator
-from walkernel.operators._entry_errors import Estimate, enough_groups
+from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
+from walkernel.operators._groups import Groups, normalize_columns, standard_errors
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
-from walkernel.operators._product_errors import Product, Side, Walked, normalize_columns, standard_errors
 
 __all__ = [
     "Estimate",
     "EstimatedNeighbors",
+    "Groups",
     "KernelOperator",
     "Neighbors",
-    "Product",
-    "Side",
-    "Walked",
-    "enough_groups",
     "estimate_kernel",
     "exact_kernel",
     "normalize_columns",

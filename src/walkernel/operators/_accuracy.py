@@ -5,7 +5,7 @@ the kernel has few columns, B = I. Otherwise B = [Q, P V / √c], with Q an orth
 directions in which K̂ is largest, P = I − QQᵀ, and V of c columns of random signs, so that E[B Bᵀ] = I: signs
 alone tell little of a wide kernel, nearly all of which lies in one direction. Then
 
-    A = Σ_b var(K̂ b),   by the jackknife over groups of walks to first order (``_products``),
+    A = Σ_b var(K̂ b),   by the jackknife over groups of walks to first order (``_groups``),
     T = Σ_b var(product of the errors of both sides), which A has twice,
 
 and the squared error is A − T, the squared norm of K is ‖K̂ B‖² − (A − T), or n times the square of the
@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from walkernel.features import largest_norm
-from walkernel.operators._product_errors import normalize_columns, root_sum_of_squares
+from walkernel.operators._groups import normalize_columns, root_sum_of_squares, standard_errors
 
 if TYPE_CHECKING:
-    from walkernel.operators._base import KernelOperator
-    from walkernel.operators._stitched import StitchedOperator
-    from walkernel.operators._walk import FeatureOperator
+    from walkernel.operators._walk import WalkOperator
 
 CONFIDENCE = 0.95
 """Share of all samples whose error is within the margin."""
@@ -88,7 +86,7 @@ class Accuracy(NamedTuple):
         return float(2 * wanted / (self.once + root)) if self.once + root > 0 else 1.0
 
 
-def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
+def accuracy(K: WalkOperator) -> Accuracy:
     """Return how far an operator made of walks is from the kernel; its walks are walked again."""
     n = K.shape[0]
     columns = max(MIN_COLUMNS, min(MAX_COLUMNS, ENTRIES // n))
@@ -96,8 +94,7 @@ def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     probes = _probes(K, signs)
     norm = float(root_sum_of_squares(K._matmat(probes), None))
     deviations, _ = K.deviations(probes)
-    groups = deviations.shape[-1]
-    spread = float(root_sum_of_squares(deviations, None) / np.sqrt(groups * (groups - 1)))
+    spread = float(standard_errors(deviations, axis=None))
     doubled = _second_order(K, signs)
     unit = norm or max(spread, doubled) or 1.0
     signal, variance, twice = (norm / unit) ** 2, (spread / unit) ** 2, (doubled / unit) ** 2
@@ -105,7 +102,9 @@ def accuracy(K: FeatureOperator | StitchedOperator) -> Accuracy:
     if once < 0:  # then A and 2T are estimates of the same
         once, twice = 0.0, (variance / 2 + twice) / 2
     largest = n * min(largest_norm(K.graph, K.kernel) / unit, MAX_TIMES) ** 2
-    return Accuracy(once, twice, min(signal - once - twice, largest), _freedom(deviations), groups)
+    return Accuracy(
+        once, twice, min(signal - once - twice, largest), _freedom(deviations), deviations.shape[-1]
+    )
 
 
 def _freedom(deviations: NDArray[np.float64]) -> float:
@@ -126,7 +125,7 @@ def _freedom(deviations: NDArray[np.float64]) -> float:
     return float(np.clip(trace**2 / squares, 1.0, most)) if squares > 0 else float(most)
 
 
-def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _probes(K: WalkOperator, signs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return B: the unit vectors if there are no more columns, else the largest directions and signs."""
     n, columns = signs.shape
     if n <= columns:
@@ -137,7 +136,7 @@ def _probes(K: KernelOperator, signs: NDArray[np.float64]) -> NDArray[np.float64
     return np.hstack([Q, (rest - Q @ (Q.T @ rest)) / np.sqrt(rest.shape[1])])
 
 
-def _second_order(K: FeatureOperator | StitchedOperator, signs: NDArray[np.float64]) -> float:
+def _second_order(K: WalkOperator, signs: NDArray[np.float64]) -> float:
     """Return √T; 0 for products of factors, of which it is not known."""
     if K.stitches > 1:
         return 0.0

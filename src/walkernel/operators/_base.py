@@ -19,8 +19,8 @@ from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._explanation import Explanation
+from walkernel.operators._groups import normalize_columns
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors, belonging, keep_best
-from walkernel.operators._product_errors import normalize_columns
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
@@ -217,14 +217,7 @@ class KernelOperator(LinearOperator):
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
         """Return values of any shape with the standard errors at flat arrays of positions."""
-        errors, n_groups = self._entry_errors(rows, columns)
-        return Estimate(values, errors.reshape(values.shape), n_groups)
-
-    def _entry_errors(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], int]:
-        """Return standard errors at flat arrays of positions, and the number of groups behind them."""
-        return np.zeros(rows.size), 0
+        return Estimate(values, np.zeros(values.shape), 0)
 
     @door
     def estimate_product(self, v: ArrayLike) -> Estimate:

@@ -24,10 +24,10 @@ from walkernel.features import FeatureMatrix, SumFeatures, check_convergence, id
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import KernelOperator, check_nodes
-from walkernel.operators._entry_errors import Origin
+from walkernel.operators._groups import Groups
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._tolerance import meet_tolerance
-from walkernel.operators._walk import FeatureOperator, LazyOperator, debiasing
+from walkernel.operators._walk import FeatureOperator, LazyOperator, WalkOperator, debiasing
 from walkernel.planning import Plan, Request, check_reach, is_two_sided, make_plan
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
@@ -150,7 +150,7 @@ def build_operator(
 ) -> KernelOperator:
     """Decide what was left open, and make the operator from the features of a source."""
 
-    def walk(plan: Plan) -> FeatureOperator | StitchedOperator:
+    def walk(plan: Plan) -> WalkOperator:
         factors = _factors(request, plan, seed, engine, source)
         return factors[0] if plan.weights.stitches == 1 else StitchedOperator(request.graph, factors)
 
@@ -164,7 +164,7 @@ def build_operator(
 def check_no_tolerance(tolerance: float | None) -> None:
     """Refuse to keep walks in files that are thrown away when more are needed."""
     if tolerance is not None:
-        remedy = "Estimate without a directory first, and take n_walks and sampler of K.origin.spec."
+        remedy = "Estimate without a directory first, and take n_walks and sampler of K.groups.left."
         refuse("tolerance", "None with a directory", tolerance, remedy)
 
 
@@ -190,54 +190,27 @@ def _factors(
     request: Request, plan: Plan, seed: int, engine: Engine, source: Source
 ) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
-    graph = request.graph
-    stitches, independent = plan.weights.stitches, is_two_sided(plan.weights, plan.ensembles)
-    evens, odds = list(range(0, 2 * stitches, 2)), list(range(1, 2 * stitches, 2))
+    graph, weights = request.graph, plan.weights
+    spec = WalkSpec(graph, request.ids, plan.n_walks, plan.sampler, seed, matrix=request.kernel.matrix)
+    independent = is_two_sided(weights, plan.ensembles)
+    evens, odds = list(range(0, 2 * weights.stitches, 2)), list(range(1, 2 * weights.stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
     found: dict[int, FeatureMatrix] = {}
     for streams in together:
-        found |= zip(streams, _sample(request, plan, seed, source, streams), strict=True)
+        found |= zip(streams, _sample(spec, plan, source, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
-    spec = _spec(request, plan, seed)
-    origins = [Origin(spec.on_stream(k), plan.weights, plan.ensembles, n_steps, engine.local) for k in evens]
-    return [_join(request, plan, found, origin) for origin in origins]
+    factors = []
+    for stream in evens:
+        left = spec.on_stream(stream)
+        right = None if weights.other is None else left.opposite() if independent else left
+        groups = Groups(left, right, weights, plan.ensembles, engine.local, n_steps)
+        factors.append(_join(plan, found, groups))
+    return factors
 
 
-def _spec(request: Request, plan: Plan, seed: int) -> WalkSpec:
-    return WalkSpec(
-        request.graph, request.ids, plan.n_walks, plan.sampler, seed, matrix=request.kernel.matrix
-    )
-
-
-def _join(request: Request, plan: Plan, found: dict[int, FeatureMatrix], origin: Origin) -> FeatureOperator:
-    """Return the factor whose walks begin with a stream."""
-    graph, ids = request.graph, request.ids
-    left = found[origin.spec.stream]
-    sides: list[FeatureMatrix] = [left]
-    if plan.weights.other is None:
-        sides.append(identity_features(ids, graph.n_nodes))
-    elif plan.ensembles == "independent":
-        sides.append(found[origin.spec.stream + 1])
-    reached = None
-    if ids.size < graph.n_nodes:
-        reached, sides = left.compact(*sides[1:])
-    about: dict[str, Any] = {
-        "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "origin": origin,
-        "reached": reached,
-    }  # fmt: skip
-    if plan.weights.other is None:
-        return LazyOperator(graph, ids, *sides, **about)
-    if plan.ensembles == "debiased":
-        about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, left.norms)
-    return FeatureOperator(graph, ids, sides[0], sides[-1], **about)
-
-
-def _sample(
-    request: Request, plan: Plan, seed: int, source: Source, streams: list[int]
-) -> list[FeatureMatrix]:
+def _sample(spec: WalkSpec, plan: Plan, source: Source, streams: list[int]) -> list[FeatureMatrix]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
-    spec = _spec(request, plan, seed)
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
     f = plan.weights.values(spec.longest + 1, spec.scale)
     separate = plan.weights.stitches > 1 and plan.sampler.head > 0
@@ -246,3 +219,25 @@ def _sample(
         return list(found)
     *walked, head = found
     return [SumFeatures(head, rows) for rows in walked]
+
+
+def _join(plan: Plan, found: dict[int, FeatureMatrix], groups: Groups) -> FeatureOperator:
+    """Return the factor of some walks."""
+    graph, ids, left = groups.left.graph, groups.left.ids, found[groups.left.stream]
+    sides: list[FeatureMatrix] = [left]
+    if groups.right is None:
+        sides.append(identity_features(ids, graph.n_nodes))
+    elif groups.right is not groups.left:
+        sides.append(found[groups.right.stream])
+    reached = None
+    if ids.size < graph.n_nodes:
+        reached, sides = left.compact(*sides[1:])
+    about: dict[str, Any] = {
+        "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "groups": groups,
+        "reached": reached,
+    }  # fmt: skip
+    if groups.right is None:
+        return LazyOperator(graph, ids, *sides, **about)
+    if plan.ensembles == "debiased":
+        about["correction"] = debiasing(plan.n_walks, plan.sampler.coupling.group, left.norms)
+    return FeatureOperator(graph, ids, sides[0], sides[-1], **about)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from walkernel.operators._accuracy import accuracy
-from walkernel.operators._entry_errors import Origin, count_groups
 from walkernel.operators._explanation import Explanation, megabytes
+from walkernel.operators._groups import Groups
 from walkernel.planning import find_polynomial
 
 if TYPE_CHECKING:
-    from walkernel.operators._base import KernelOperator
-    from walkernel.operators._walk import FeatureOperator
+    from walkernel.operators._walk import FeatureOperator, WalkOperator
 
 PAIRS = {
     "symmetric": "Both sides carry f with f * f = α",
@@ -26,25 +25,26 @@ ENSEMBLES = {
 SMALLEST_ERROR = 1e-12
 
 
-def explain_walks(K: KernelOperator, factors: Sequence[FeatureOperator], origin: Origin) -> Explanation:
+def explain_walks(K: WalkOperator) -> Explanation:
     """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
-    groups = count_groups(origin.spec.n_walks, origin.spec.sampler)
-    error = accuracy(K).error if groups > 1 else None
-    n_bytes = feature_bytes(factors)
+    groups, n_steps = K.groups, K.n_steps
+    error = accuracy(K).error if groups.n_groups > 1 else None
+    n_bytes = feature_bytes(K.factors)
     reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
-    products = _polynomial_products(origin, reached)
-    note = f" ({factors[0].note})" if factors[0].note else ""
-    per_node = origin.n_steps / K.shape[0]
+    polynomial = find_polynomial(K.graph, K.kernel, reached)
+    products = None if polynomial is None else polynomial.n_products
+    note = f" ({K.note})" if K.note else ""
+    per_node = n_steps / K.shape[0]
     lines = [
-        f"{origin.kernel} on {K.shape[0]} nodes, estimated from random walks.",
-        f"{PAIRS[origin.weights.pair]}{note}; {ENSEMBLES[origin.ensembles]}",
-        *_stitching(origin, K),
-        *_walking(origin, groups),
-        f"{per_node:.4g} steps from each node, {origin.n_steps} in all; {megabytes(n_bytes)}.",
-        _error(error, groups),
+        f"{K.kernel} on {K.shape[0]} nodes, estimated from random walks.",
+        f"{PAIRS[K.pair]}{note}; {ENSEMBLES[K.ensembles]}",
+        *_stitching(K),
+        *_walking(groups),
+        f"{per_node:.4g} steps from each node, {n_steps} in all; {megabytes(n_bytes)}.",
+        _error(error, groups.n_groups),
         *_advice(K, products, reached, per_node),
     ]
-    return Explanation("\n".join(lines), origin.n_steps, n_bytes, error, products)
+    return Explanation("\n".join(lines), n_steps, n_bytes, error, products)
 
 
 def _error(error: float | None, groups: int) -> str:
@@ -54,37 +54,31 @@ def _error(error: float | None, groups: int) -> str:
     return f"Relative error {size} (Frobenius), from the spread of {groups} groups of walks."
 
 
-def _stitching(origin: Origin, K: KernelOperator) -> list[str]:
-    stitches = origin.weights.stitches
-    if stitches > 1:
+def _stitching(K: WalkOperator) -> list[str]:
+    if K.stitches > 1:
         return [
-            f"It is a product of {stitches} factors, estimates of K^(1/{stitches}): a product "
+            f"It is a product of {K.stitches} factors, estimates of K^(1/{K.stitches}): a product "
             "of short walks has less error than long ones. It has no features, and single entries cost a "
             "pass over the graph; stitches=1 has both."
         ]
-    if origin.weights.other is not None and K.shape[0] == origin.spec.graph.n_nodes:
+    if K.pair == "symmetric" and K.shape[0] == K.graph.n_nodes:
         return ["It is one factor, so that it has features; stitches= has less error for K @ v."]
     return []
 
 
-def _walking(origin: Origin, groups: int) -> list[str]:
-    sampler = origin.spec.sampler
+def _walking(groups: Groups) -> list[str]:
+    sampler = groups.left.sampler
     head = ""
     if sampler.head:
         hops = "hop is" if sampler.head == 1 else f"{sampler.head} hops are"
         head = f"The first {hops} exact, along every edge, as far as that is worth its cost; then "
-    walks = f"{origin.spec.n_walks} walks of {sampler.mean_steps:.3g} steps on average"
+    walks = f"{groups.left.n_walks} walks of {sampler.mean_steps:.3g} steps on average"
     size = sampler.coupling.group
     coupled = f" in groups of {size} whose draws are spread evenly" if size > 1 else ", all independent"
-    return [f"{head}{walks}{coupled} ({groups} independent groups for error bars)."]
+    return [f"{head}{walks}{coupled} ({groups.n_groups} independent groups for error bars)."]
 
 
-def _polynomial_products(origin: Origin, error: float) -> int | None:
-    polynomial = find_polynomial(origin.spec.graph, origin.kernel, error)
-    return None if polynomial is None else polynomial.n_products
-
-
-def _advice(K: KernelOperator, products: int | None, error: float, per_node: float) -> list[str]:
+def _advice(K: WalkOperator, products: int | None, error: float, per_node: float) -> list[str]:
     """Compare with the polynomial engine, in multiplications."""
     graph = K.graph
     if products is None:

@@ -26,24 +26,13 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import Described, refuse
-from walkernel._door import door
-from walkernel.features import HostFeatures
+from walkernel.features import HostFeatures, largest_norm
 from walkernel.graph import Graph
-from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
-from walkernel.operators._entry_errors import (
-    MAX_RELATIVE_ERROR,
-    Estimate,
-    Origin,
-    enough_groups,
-    largest_entry,
-    with_rounding,
-)
-from walkernel.operators._explain import explain_walks
-from walkernel.operators._explanation import Explanation
-from walkernel.operators._product_errors import jackknife_errors, standard_errors
-from walkernel.operators._unseen import ELEMENTS_AT_ONCE, WalkLaw, ratio, unseen_error
-from walkernel.operators._walk import FeatureOperator
+from walkernel.operators._base import ROWS_AT_ONCE, entries_by_rows
+from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, with_rounding
+from walkernel.operators._groups import jackknife_errors, left_out_deviations
+from walkernel.operators._unseen import ELEMENTS_AT_ONCE, ratio, unseen_error, walk_laws
+from walkernel.operators._walk import FeatureOperator, WalkOperator
 
 MAX_MEMORY = 2**32
 """Bytes that the features of all groups of walks may need, about."""
@@ -51,7 +40,7 @@ MAX_PRODUCTS = 2**36
 """Multiplications that entries, a row of K̂ for each row node, may cost."""
 
 
-class StitchedOperator(KernelOperator):
+class StitchedOperator(WalkOperator):
     """K̂ from the product of independent factors, on all nodes of a graph.
 
     Parameters
@@ -65,33 +54,19 @@ class StitchedOperator(KernelOperator):
     ----------
     stitches : int
         l, the number of factors.
-    factors : tuple of FeatureOperator
-        The factors; shared ones are Φ_iΦ_iᵀ, of which the product takes Φ_i.
-    pair, ensembles, note : str
-        Those of the factors.
     """
 
     def __init__(self, graph: Graph, factors: Sequence[FeatureOperator]) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
-        self.factors, self.stitches = tuple(factors), len(factors)
+        self._factors, self.stitches = tuple(factors), len(factors)
         self.pair, self.ensembles, self.note = factors[0].pair, factors[0].ensembles, factors[0].note
         self._products = _products(self.factors, self.ensembles == "shared", graph.directed)
-        self._transposed: KernelOperator | None = None
-
-    def __repr__(self) -> str:
-        n = self.shape[0]
-        about = f"{n}x{n}, stitches={self.stitches}, pair={self.pair!r}, ensembles={self.ensembles!r}"
-        return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
+        self._transposed: StitchedOperator | None = None
 
     @property
-    def n_steps(self) -> int:
-        """Steps walked for all factors, edges of exact heads included."""
-        return self.factors[0].n_steps
-
-    @door
-    def explain(self) -> Explanation:
-        """Say in words and numbers what was chosen and why, and what it is worth."""
-        return explain_walks(self, self.factors, self.factors[0]._walked_by())
+    def factors(self) -> tuple[FeatureOperator, ...]:
+        """The factors; shared ones are Φ_iΦ_iᵀ, of which the product takes Φ_i."""
+        return self._factors
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         result = np.zeros((self.shape[0], V.shape[1]))
@@ -102,7 +77,7 @@ class StitchedOperator(KernelOperator):
             result += image / len(self._products)
         return result
 
-    def _transpose(self) -> KernelOperator:
+    def _transpose(self) -> StitchedOperator:
         if not self.graph.directed:
             return self
         if self._transposed is None:
@@ -137,38 +112,27 @@ class StitchedOperator(KernelOperator):
         """Return what a row of K̂ costs in multiplications."""
         return sum(factor.left.nnz + factor.right.nnz for factor in chain(*self._products))
 
-    def _entry_errors(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], int]:
+    def _entry_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the jackknife's standard errors, or those of the law of the walks where it tells of more."""
-        if self.factors[0].origin is None:  # the transpose of an operator
+        if self.groups.is_transposed:
             return self._transpose()._entry_errors(columns, rows)
-        errors, groups = self._jackknife_errors(rows, columns)
-        return np.maximum(errors, self._unseen_errors(rows, columns)), groups
+        return np.maximum(self._jackknife_errors(rows, columns), self._unseen_errors(rows, columns))
 
-    def _jackknife_errors(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], int]:
+    def _jackknife_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         without = np.array([K._entries(rows, columns) for K in self.without_groups()])
-        return jackknife_errors(without, axis=0), len(without)
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that is estimated."""
-        return self.factors[0].kernel
+        return jackknife_errors(without, axis=0)
 
     def _entry_estimate(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
-        errors, groups = self._entry_errors(rows, columns)
-        origin = self.factors[0]._walked_by()
-        errors = with_rounding(errors, values.ravel(), origin)
+        groups = self.groups
+        errors = with_rounding(self._entry_errors(rows, columns), values.ravel(), groups)
         rare = errors > MAX_RELATIVE_ERROR * np.abs(values.ravel())
-        if not WalkLaw.of(origin, 0).is_exact:
+        if not walk_laws(groups)[0].is_exact:
             rare |= errors == 0  # no walk of a length that matters leads there
-        limits = np.where(rare, largest_entry(origin), 0.0) if rare.any() else np.zeros(rows.size)
-        shape = values.shape
-        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
+        limits = np.where(rare, largest_norm(self.graph, self.kernel), 0.0)
+        shape, n_groups = values.shape, groups.n_groups
+        return Estimate(values, errors.reshape(shape), n_groups, rare.reshape(shape), limits.reshape(shape))
 
     def _unseen_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the least error bars of entries, from the law of the walks."""
@@ -194,8 +158,7 @@ class StitchedOperator(KernelOperator):
         (i, j) by L_ik dφ_k·(ΨᵀR)_j + (ΦᵀLᵀ)_i·dψ_k R_kj. Where both are the same walks their standard
         deviations add up at most.
         """
-        origin, n = self.factors[0]._walked_by(), self.shape[0]
-        laws = [WalkLaw.of(origin, side) for side in (0, 1)]
+        n, n_walks, laws = self.shape[0], self.groups.left.n_walks, walk_laws(self.groups)
         fronts = [law.fronts(self.ids) for law in laws]
         f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
         laws = [law.normalize_columns(f_size) for law in laws]
@@ -223,11 +186,7 @@ class StitchedOperator(KernelOperator):
                 total += share**power * ((L_abs**power).T @ ahead[power] + back[power].T @ R_abs**power)
             before = _of_size_one(factor._transpose()._matmat(L), l_size)
         sizes, square, cube = powers
-        return first, [variance / origin.spec.n_walks, sizes, ratio(cube, square) / origin.spec.n_walks]
-
-    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        deviations, _ = self.deviations(V)
-        return standard_errors(deviations), deviations.shape[-1]
+        return first, [variance / n_walks, sizes, ratio(cube, square) / n_walks]
 
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool = False
@@ -239,8 +198,7 @@ class StitchedOperator(KernelOperator):
         """
         if self.ensembles == "shared":
             without = np.array([K._matmat(V) for K in self.without_groups()])
-            moved = (len(without) - 1) * (without - without.mean(axis=0))
-            return np.moveaxis(moved, 0, -1), np.zeros_like(V)
+            return left_out_deviations(without), np.zeros_like(V)
         total: NDArray[np.float64] | float = 0.0
         for product in self._products:
             image, moved = V, product[-1].deviations(V)[0]
@@ -253,9 +211,9 @@ class StitchedOperator(KernelOperator):
 
     def without_groups(self) -> Iterator[StitchedOperator]:
         """Yield, for each group of walks, K̂ from all other groups; the factors are walked again."""
-        origins = [factor.origin for factor in self.factors if factor.origin is not None]
-        groups = enough_groups(origins[0].spec.n_walks, origins[0].spec.sampler)
-        needed = groups * sum(16 * (factor.left.nnz + factor.right.nnz) for factor in self.factors)
+        self.groups.check_number()
+        deposits = sum(factor.left.nnz + factor.right.nnz for factor in self.factors)
+        needed = 16 * self.groups.n_groups * deposits
         if needed > MAX_MEMORY:
             refuse(
                 "the operator",
@@ -263,9 +221,12 @@ class StitchedOperator(KernelOperator):
                 Described(f"{needed / 2**30:.0f} GiB of them"),
                 "Use stitches=1, or estimate_product.",
             )
-        walked = [_Groups(origin) for origin in origins]
-        for g in range(walked[0].origin.n_groups):
-            yield StitchedOperator(self.graph, [groups.without(g) for groups in walked])
+        for parts in zip(*(factor.groups.leave_one_out() for factor in self.factors), strict=True):
+            factors = [
+                FeatureOperator(self.graph, self.ids, *sides, correction=own, ensembles=self.ensembles)
+                for sides, own in parts
+            ]
+            yield StitchedOperator(self.graph, factors)
 
 
 def _of_size_one(values: NDArray[np.float64], unit: float) -> tuple[NDArray[np.float64], float]:
@@ -288,33 +249,3 @@ def _products(
         halves = [FeatureOperator(factor.graph, factor.ids, factor.left, one) for factor in factors[:-1]]
         return [(*halves, factors[-1], *_transposed(halves))]
     return [factors] if directed else [factors, _transposed(factors)]
-
-
-class _Groups:
-    """The features of a factor, group of walks by group."""
-
-    def __init__(self, origin: Origin) -> None:
-        self.origin, self.ids = origin, np.arange(origin.spec.graph.n_nodes)
-        sides = 2 if origin.ensembles == "independent" else 1
-        self.sides = [origin.features(self.ids, side) for side in range(sides)]
-        self.norms = self.sides[0].power(2).sum(axis=1).reshape(-1, origin.n_groups)
-
-    def without(self, g: int) -> FeatureOperator:
-        """Return the factor from all groups but one."""
-        origin, n = self.origin, self.ids.size
-        kept = np.delete(np.arange(n * origin.n_groups).reshape(n, -1), g, axis=1)
-        means = scipy.sparse.csr_array(
-            (np.full(kept.size, 1 / kept.shape[1]), kept.ravel(), np.arange(0, kept.size + 1, kept.shape[1])),
-            shape=(n, n * origin.n_groups),
-        )
-        sides = [(means @ side).tocsr() for side in self.sides]
-        correction, rest = None, origin.n_groups - 1
-        if origin.ensembles == "debiased" and rest > 1:
-            of_groups = self.norms.sum(axis=1) - self.norms[:, g]
-            of_mean = sides[0].power(2).sum(axis=1)
-            correction = (of_mean - of_groups / rest) / (rest - 1)
-        kept_sides = [HostFeatures(side) for side in sides]
-        return FeatureOperator(
-            origin.spec.graph, self.ids, kept_sides[0], kept_sides[-1],
-            correction=correction, pair=origin.weights.pair, ensembles=origin.ensembles,
-        )  # fmt: skip

@@ -35,8 +35,7 @@ from walkernel._checks import Described, real_number, refuse
 from walkernel.features import Modulated, lack_of_variance
 from walkernel.operators._accuracy import Accuracy, accuracy
 from walkernel.operators._explain import feature_bytes
-from walkernel.operators._stitched import StitchedOperator
-from walkernel.operators._walk import FeatureOperator
+from walkernel.operators._walk import WalkOperator
 from walkernel.planning import (
     LAST_RESORT,
     MANY_GROUPS,
@@ -78,8 +77,6 @@ REFINE_PROBES, MAX_PROBED = 32, 2**22
 BYTES_OF_STEP = 12
 """Memory that a deposit needs at most: a number and a column."""
 
-Operator = FeatureOperator | StitchedOperator
-
 
 class Batch(NamedTuple):
     """Walks to be made, and what they are thought to take."""
@@ -90,7 +87,7 @@ class Batch(NamedTuple):
     """In all, by all sides and factors, and along all edges of heads."""
 
 
-def meet_tolerance(request: Request, tolerance: object, walk: Callable[[Plan], Operator]) -> Operator:
+def meet_tolerance(request: Request, tolerance: object, walk: Callable[[Plan], WalkOperator]) -> WalkOperator:
     """Walk in ever larger batches until the estimated error is at most the tolerance; return the last."""
     wanted = _checked(request, tolerance)
     plan, heads = _first_plan(request), _Heads()
@@ -196,7 +193,7 @@ class _Heads:
         return found + [0.0] * (plan.sampler.head + 1 - len(found))
 
 
-def _batch_for(request: Request, plan: Plan, K: Operator, share: float, heads: _Heads) -> Batch:
+def _batch_for(request: Request, plan: Plan, K: WalkOperator, share: float, heads: _Heads) -> Batch:
     """Return the batch of least cost whose walks have so large a share of the variance of K's."""
     if request.sampler is not None:
         n_walks = whole_groups(plan.n_walks / share, plan.sampler.coupling.group)
@@ -230,11 +227,11 @@ def whole_groups(needed: float, group: int) -> int:
     return group * min(parts * -(-least // parts) for parts in range(MANY_GROUPS, MAX_GROUPS + 1))
 
 
-def _refuse_excess(request: Request, tolerance: float, n_steps: float, K: Operator | None = None) -> None:
+def _refuse_excess(request: Request, tolerance: float, n_steps: float, K: WalkOperator | None = None) -> None:
     """Refuse walks that would take too long, or more memory than there mostly is."""
     n_bytes = BYTES_OF_STEP * n_steps
     if K is not None:
-        n_bytes = feature_bytes(getattr(K, "factors", [K])) * n_steps / K.n_steps
+        n_bytes = feature_bytes(K.factors) * n_steps / K.n_steps
     n_bytes = min(n_bytes, BYTES_OF_STEP * float(request.ids.size) * request.graph.n_nodes)
     if n_steps <= MAX_STEPS and n_bytes <= MAX_BYTES:
         return

@@ -30,17 +30,15 @@ not grow with the graph. Paths that leave that part and come back are neglected.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel.features import Pair, modulation_values
+from walkernel.operators._groups import EntryFeatures, Groups
 from walkernel.walks import WalkSpec, hop_table
-
-if TYPE_CHECKING:
-    from walkernel.operators._entry_errors import Origin
 
 JUMPS, NORMAL_QUANTILE = 1.5, 1.96
 """Jumps and normal standard errors that the error bar is measured against, see above."""
@@ -78,9 +76,8 @@ class WalkLaw(NamedTuple):
     """Whether no edge leads out of the nodes, and no length that matters is left out."""
 
     @classmethod
-    def of(cls, origin: Origin, side: int, nodes: NDArray[np.int64] | None = None) -> WalkLaw:
-        """Return the law of the left-hand (0) or right-hand (1) walks, restricted to nodes in order."""
-        spec = origin.side(side)
+    def of(cls, spec: WalkSpec, weights: Pair, nodes: NDArray[np.int64] | None = None) -> WalkLaw:
+        """Return the law of walks, restricted to nodes in order."""
         hops = hop_table(spec.graph, spec.matrix, spec.sampler.transition, spec.transpose)
         within = np.arange(spec.graph.n_nodes) if nodes is None else nodes
         counts = hops.indptr[within + 1] - hops.indptr[within]
@@ -90,12 +87,11 @@ class WalkLaw(NamedTuple):
         start, target, edges = start[inside], target[inside], edges[inside]
         u, v = within[start], within[target]
         values = hops.values[edges] if hops.values.size else 1.0
-        weights = np.abs(hops.weights[edges]) if hops.weights.size else 1.0
-        chances = weights / hops.totals[u]
+        chances = (np.abs(hops.weights[edges]) if hops.weights.size else 1.0) / hops.totals[u]
         loads = hops.leave[u] * values * hops.enter[v] / chances
         indptr = np.searchsorted(start, np.arange(within.size + 1))
         P = scipy.sparse.csr_array((chances, target, indptr), shape=(within.size, within.size))
-        factors, survival, complete = _lengths(spec, origin.weights)
+        factors, survival, complete = _lengths(spec, weights)
         return cls(P, loads, spec.sampler.head, factors, survival, bool(inside.all()) and complete)
 
     @property
@@ -173,25 +169,19 @@ def _positions(
     return position, nodes[position] == targets
 
 
-class EntryFeatures(NamedTuple):
-    """Features of one side of entries: those of distinct nodes, and which of these each entry has."""
+def _part(side: EntryFeatures, entries: NDArray[np.int64]) -> EntryFeatures:
+    """Return the features of some of the entries."""
+    needed, where = np.unique(side.where[entries], return_inverse=True)
+    return EntryFeatures(side.ids[needed], where, side.features[needed])
 
-    ids: NDArray[np.int64]
-    features: scipy.sparse.csr_array  # (len(ids), n_nodes)
-    where: NDArray[np.int64]  # (entries,)
 
-    def part(self, entries: NDArray[np.int64]) -> EntryFeatures:
-        """Return the same for some of the entries."""
-        needed, where = np.unique(self.where[entries], return_inverse=True)
-        return EntryFeatures(self.ids[needed], self.features[needed], where)
-
-    def on(self, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the features as columns on nodes in order, (len(nodes), len(ids))."""
-        position, inside = _positions(self.features.indices, nodes)
-        owner = np.repeat(np.arange(self.ids.size), np.diff(self.features.indptr))
-        columns = np.zeros((nodes.size, self.ids.size))
-        np.add.at(columns, (position[inside], owner[inside]), self.features.data[inside])
-        return columns
+def _columns(side: EntryFeatures, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return features as columns on nodes in order, (len(nodes), len(ids))."""
+    position, inside = _positions(side.features.indices, nodes)
+    own = np.repeat(np.arange(side.ids.size), np.diff(side.features.indptr))
+    columns = np.zeros((nodes.size, side.ids.size))
+    np.add.at(columns, (position[inside], own[inside]), side.features.data[inside])
+    return columns
 
 
 def unseen_error(
@@ -202,21 +192,21 @@ def unseen_error(
 
 
 def unseen_errors(
-    origin: Origin, left: EntryFeatures, right: EntryFeatures
+    groups: Groups, left: EntryFeatures, right: EntryFeatures
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the least error bars of entries, and where they tell of what walks may do.
 
     They do not where no walk of the lengths that matter leads from one node to the other, nor where paths
     that leave the nodes of the features, which a large graph is cut to, are left out.
     """
-    n, n_entries = origin.spec.graph.n_nodes, left.where.size
+    n, n_entries = groups.left.graph.n_nodes, left.where.size
     errors, known = np.zeros(n_entries), np.zeros(n_entries, dtype=bool)
-    laws = _laws(origin, None) if n <= MAX_NODES else None
+    laws = walk_laws(groups) if n <= MAX_NODES else None
     most = ELEMENTS_AT_ONCE if laws is not None else ELEMENTS_OF_CUTS
     pending = [np.argsort(left.where, kind="stable")]
     while pending:
         entries = pending.pop()
-        sides = left.part(entries), right.part(entries)
+        sides = _part(left, entries), _part(right, entries)
         nodes = np.arange(n) if laws is not None else _reached(*sides)
         elements = nodes.size * (sides[0].ids.size + sides[1].ids.size)
         if entries.size > 1 and (elements > most or nodes.size > MAX_NODES):
@@ -224,7 +214,9 @@ def unseen_errors(
             continue
         if laws is None:
             nodes = _heaviest(nodes, *sides)
-        errors[entries], known[entries] = _block_errors(origin, laws or _laws(origin, nodes), nodes, *sides)
+        errors[entries], known[entries] = _block_errors(
+            groups, laws or walk_laws(groups, nodes), nodes, *sides
+        )
     return errors, known
 
 
@@ -233,16 +225,16 @@ def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def _laws(origin: Origin, nodes: NDArray[np.int64] | None) -> list[WalkLaw]:
+def walk_laws(groups: Groups, nodes: NDArray[np.int64] | None = None) -> list[WalkLaw]:
     """Return the laws of the walks of each side that walks: the same one twice on undirected graphs."""
-    left = WalkLaw.of(origin, 0, nodes)
-    if origin.weights.other is None:
+    left = WalkLaw.of(groups.left, groups.weights, nodes)
+    if groups.right is None:
         return [left]
-    return [left, WalkLaw.of(origin, 1, nodes) if origin.spec.graph.directed else left]
+    return [left, WalkLaw.of(groups.right, groups.weights, nodes) if groups.left.graph.directed else left]
 
 
 def _block_errors(
-    origin: Origin, laws: list[WalkLaw], nodes: NDArray[np.int64], left: EntryFeatures, right: EntryFeatures
+    groups: Groups, laws: list[WalkLaw], nodes: NDArray[np.int64], left: EntryFeatures, right: EntryFeatures
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the error bars of some entries; moments are those of f and of features of size one."""
     unit = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
@@ -251,15 +243,15 @@ def _block_errors(
     spreads = []
     for law, own, other in zip(laws, (left, right), others, strict=False):
         fronts = law.fronts(np.searchsorted(nodes, own.ids))
-        spread = law.normalize_columns(unit).spread(other.on(nodes) / size, fronts)
+        spread = law.normalize_columns(unit).spread(_columns(other, nodes) / size, fronts)
         spreads.append([moment[own.where, other.where] for moment in spread])
     variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
     variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))
-    if origin.ensembles != "independent" and len(laws) == 2:
+    if groups.ensembles != "independent" and len(laws) == 2:
         diagonal = left.ids[left.where] == right.ids[right.where]  # the same walks on both sides
         variance = np.where(diagonal, np.square(np.sqrt(variances).sum(axis=0)), variance)
         jump[diagonal] *= 2
-    m = origin.spec.n_walks
+    m = groups.left.n_walks
     errors = unit * size * unseen_error(variance / m, sizes.sum(axis=0), jump / m)
     if all(law.is_exact for law in laws):
         return errors, np.ones(errors.size, dtype=bool)
@@ -278,7 +270,7 @@ def _heaviest(nodes: NDArray[np.int64], *sides: EntryFeatures) -> NDArray[np.int
         return nodes
     weights = np.zeros(nodes.size)
     for side in sides:
-        features = np.abs(side.on(nodes)).sum(axis=1)
+        features = np.abs(_columns(side, nodes)).sum(axis=1)
         weights += features / features.sum()
         weights[np.searchsorted(nodes, side.ids)] = np.inf
     return nodes[np.sort(np.argpartition(-weights, MAX_NODES)[:MAX_NODES])]

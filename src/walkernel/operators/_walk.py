@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,74 @@ from scipy.special import stdtrit
 
 from walkernel._checks import fits_in_memory, refuse
 from walkernel._door import door
-from walkernel.features import FeatureMatrix
+from walkernel.features import FeatureMatrix, largest_norm
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
-from walkernel.operators._entry_errors import (
-    MAX_RELATIVE_ERROR,
-    Estimate,
-    Origin,
-    enough_groups,
-    entry_errors,
-    largest_entry,
-    largest_rest,
-    with_rounding,
-)
+from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, largest_rest, with_rounding
 from walkernel.operators._explain import explain_walks
 from walkernel.operators._explanation import Explanation
+from walkernel.operators._groups import Groups, standard_errors
 from walkernel.operators._neighbors import keep_best
-from walkernel.operators._product_errors import Product, Side, standard_errors
+from walkernel.operators._unseen import unseen_errors
 
 
-class FeatureOperator(KernelOperator):
+class WalkOperator(KernelOperator):
+    """K̂ from walks: one factor, or the product of several."""
+
+    stitches: int
+    pair: str
+    ensembles: str
+    note: str
+
+    @property
+    @abstractmethod
+    def factors(self) -> tuple[FeatureOperator, ...]:
+        """Independent estimates of K^(1/l), alike but for their walks."""
+
+    @abstractmethod
+    def deviations(
+        self, V: NDArray[np.float64], *, second_order: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and √T, what that has twice.
+
+        The latter, if not asked for, is 0. Entries of V should be about one in size.
+        """
+
+    def __repr__(self) -> str:
+        n, stitches = self.shape[0], f"stitches={self.stitches}, " if self.stitches > 1 else ""
+        about = f"{n}x{n}, {stitches}pair={self.pair!r}, ensembles={self.ensembles!r}"
+        return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
+
+    @property
+    def groups(self) -> Groups:
+        """The walks of the first factor in groups; those of the others are alike."""
+        groups = self.factors[0]._groups
+        if groups is None:
+            refuse("the operator", "made by estimate_kernel to have error bars", self)
+        return groups
+
+    @property
+    def n_steps(self) -> int:
+        """Steps walked for all factors, edges of exact heads included."""
+        return self.groups.n_steps
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is estimated."""
+        return self.groups.weights.kernel
+
+    @door
+    def explain(self) -> Explanation:
+        """Say in words and numbers what was chosen and why, and what it is worth."""
+        return explain_walks(self)
+
+    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+        deviations, doubled = self.deviations(V, second_order=True)
+        return standard_errors(deviations, doubled), deviations.shape[-1]
+
+
+class FeatureOperator(WalkOperator):
     """K̂ = Φ₁Φ₂ᵀ + diag(correction).
 
     Parameters
@@ -42,8 +90,8 @@ class FeatureOperator(KernelOperator):
         What is added on the diagonal: minus the bias of shared walks.
     pair, ensembles, note : str
         How the two sides came about, for ``repr``.
-    origin : Origin, optional
-        How the walks were drawn, for error bars.
+    groups : Groups, optional
+        The walks in groups, for error bars.
     reached : ndarray of int64, (c,), optional
         The nodes that the columns of the features stand for; all nodes of the graph if not given.
     """
@@ -61,36 +109,19 @@ class FeatureOperator(KernelOperator):
         pair: str = "symmetric",
         ensembles: str = "independent",
         note: str = "",
-        origin: Origin | None = None,
+        groups: Groups | None = None,
         reached: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(graph, ids)
-        self.origin = origin
-        self._reached = reached
+        self._groups, self._reached = groups, reached
         self.left, self.right, self.correction = left, right, correction
         self.pair, self.ensembles, self.note = pair, ensembles, note
         self._transposed: FeatureOperator | None = None
 
-    def __repr__(self) -> str:
-        n = self.shape[0]
-        about = f"{n}x{n}, pair={self.pair!r}, ensembles={self.ensembles!r}"
-        return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
-
     @property
-    def n_steps(self) -> int:
-        """Steps walked for it and for the other factors of its product, edges of exact heads included."""
-        origin = self.origin or self._transpose().origin
-        return 0 if origin is None else origin.n_steps
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that is estimated."""
-        return self._walked_by().kernel
-
-    @door
-    def explain(self) -> Explanation:
-        """Say in words and numbers what was chosen and why, and what it is worth."""
-        return explain_walks(self, [self], self._walked_by())
+    def factors(self) -> tuple[FeatureOperator, ...]:
+        """The operator itself."""
+        return (self,)
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         product = self.left.multiply(self.right.multiply_transposed(V))
@@ -111,7 +142,7 @@ class FeatureOperator(KernelOperator):
             transposed = FeatureOperator(
                 self.graph, self.ids, self.right, self.left,
                 correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
-                reached=self._reached,
+                groups=self._groups and self._groups.transposed(), reached=self._reached,
             )  # fmt: skip
             transposed._transposed, self._transposed = self, transposed
         return self._transposed
@@ -139,70 +170,47 @@ class FeatureOperator(KernelOperator):
 
     def _entry_errors(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], int]:
-        errors, _, groups = self._errors_and_rarity(rows, columns)
-        return errors, groups
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return standard errors of entries, and where too few walks contribute to tell.
 
-    def _errors_and_rarity(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
-        """Return standard errors, whether too few walks contribute to tell, and the number of groups."""
-        if self.origin is None:  # the transpose of an operator
-            return self._transpose()._errors_and_rarity(columns, rows)
-        groups = enough_groups(self.origin.spec.n_walks, self.origin.spec.sampler)
-        return *entry_errors(self.origin, self.ids[rows], self.ids[columns]), groups
+        They are the jackknife's, or those of the law of the walks where it tells of more.
+        """
+        self.groups.check_number()
+        sides = self.groups.of_entries(self.ids[rows], self.ids[columns])
+        errors, agree = self.groups.entry_errors(*sides)
+        unseen, known = unseen_errors(self.groups, *(side.means() for side in sides))
+        return np.maximum(errors, unseen), agree & ~known
 
     def _entry_estimate(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> Estimate:
-        errors, few, groups = self._errors_and_rarity(rows, columns)
-        errors = with_rounding(errors, values.ravel(), self._walked_by())
-        sizes = np.abs(values.ravel())
-        beyond = largest_rest(self._walked_by())
+        errors, few = self._entry_errors(rows, columns)
+        errors = with_rounding(errors, values.ravel(), self.groups)
+        sizes, beyond = np.abs(values.ravel()), largest_rest(self.groups)
         rare = (few & (beyond > MAX_RELATIVE_ERROR * sizes)) | (errors > MAX_RELATIVE_ERROR * sizes)
         limits = np.zeros(rows.size)
         if rare.any():
             limits[rare] = np.minimum(self._limits(rows[rare], columns[rare]), sizes[rare] + beyond)
-        shape = values.shape
-        return Estimate(values, errors.reshape(shape), groups, rare.reshape(shape), limits.reshape(shape))
-
-    def _walked_by(self) -> Origin:
-        """Return how the walks were drawn, also those of an operator that this is the transpose of."""
-        origin = self.origin or self._transpose().origin
-        if origin is None:
-            refuse("the operator", "made by estimate_kernel to have error bars", self)
-        return origin
+        shape, n_groups = values.shape, self.groups.n_groups
+        return Estimate(values, errors.reshape(shape), n_groups, rare.reshape(shape), limits.reshape(shape))
 
     def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
-        origin = self._walked_by()
-        if origin.weights.other is None or self.graph.directed:
-            return np.full(rows.size, largest_entry(origin))
+        if self.groups.right is None or self.graph.directed:
+            return np.full(rows.size, largest_norm(self.graph, self.kernel))
         nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
-        errors, groups = self._entry_errors(nodes, nodes)
-        diagonal = self._entries(nodes, nodes) + stdtrit(groups - 1, 0.975) * errors
+        quantile = stdtrit(self.groups.n_groups - 1, 0.975)
+        diagonal = self._entries(nodes, nodes) + quantile * self._entry_errors(nodes, nodes)[0]
         left, right = np.sqrt(np.maximum(diagonal, 0.0))[where].reshape(2, -1)
         return np.asarray(left * right)
-
-    def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-        deviations, doubled = self.deviations(V, second_order=True)
-        return standard_errors(deviations, doubled), deviations.shape[-1]
 
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return by how much groups of walks deviate in K V, (n, c, n_groups), and √T, what that has twice.
-
-        The latter, if not asked for, is 0: the walks are walked once more for it. Entries of V should be
-        about one in size.
-        """
-        is_transposed = self.origin is None  # the transpose of an operator
-        origin = self._walked_by()
-        groups = enough_groups(origin.spec.n_walks, origin.spec.sampler)
-        walked = origin.walked(self.ids)
-        left, right = walked[::-1] if is_transposed else walked
-        product = Product(Side(self.left, left), Side(self.right, right), groups, self._reached)
-        return product.deviations(V, second_order=second_order)
+        """Return by how much groups of walks deviate in K V, and √T; all walks are walked again for each."""
+        self.groups.check_number()
+        options: dict[str, Any] = {"reached": self._reached, "second_order": second_order}
+        return self.groups.deviations(self.left, self.right, V, **options)
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
@@ -217,13 +225,12 @@ class FeatureOperator(KernelOperator):
     def _are_rare(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        origin = self.origin or self._transpose().origin
-        if origin is None or origin.n_groups < 2 or not rows.size:
+        if self.groups.n_groups < 2 or not rows.size:
             return np.zeros(rows.size, dtype=bool)
         return self._entry_estimate(rows, columns, values).rare
 
     def _beyond_heads(self) -> float:
-        return largest_rest(self._walked_by())
+        return largest_rest(self.groups)
 
 
 class LazyOperator(FeatureOperator):

@@ -21,6 +21,7 @@ from walkernel._door import without_warnings
 from walkernel.engines import Engine
 from walkernel.features import HostFeatures, Lazy, Symmetric
 from walkernel.kernels import Kernel
+from walkernel.operators import standard_errors
 from walkernel.walks import WalkSpec
 
 GROUPS = 16
@@ -91,7 +92,8 @@ def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
         left, right, own = _group_estimates(plan, chunk, times)
         shares.append(own)
         x[times] = left.mean(axis=2)
-        variance[times] = (left.var(axis=2, ddof=1) + right.var(axis=2, ddof=1)) / plan.n_groups
+        sides = (side - side.mean(axis=2, keepdims=True) for side in (left, right))
+        variance[times] = sum(standard_errors(side) ** 2 for side in sides)
         if plan.progress is not None:
             plan.progress(done + 1, len(chunks))
     ordered = [term for own in by_time for term in own]

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
 from walkernel.features import HostFeatures, identity_features
-from walkernel.operators import Product, Side, Walked, enough_groups, normalize_columns, standard_errors
+from walkernel.operators import Groups, normalize_columns, standard_errors
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import WalkSpec
@@ -145,21 +145,17 @@ class NodeSmoother(RegressorMixin, NodeEstimator):
     ) -> NDArray[np.float64]:
         """Return standard errors of sums, or of their ratios to ``total``, (n, n_outputs)."""
         spec, (known, weights) = self._spec, self._known
-        groups = enough_groups(spec.n_walks, spec.sampler)
         asked, where = np.unique(ids, return_inverse=True)
-        lazy, again = self._pair.other is None, self._engine.local
-        right = None if lazy else Walked(spec.opposite().at(known), self._pair, groups, again)
-        features = WALK_CACHE.features(spec, self._pair, asked, self._engine)
-        product = Product(
-            Side(HostFeatures(features), Walked(spec.at(asked), self._pair, groups, again)),
-            Side(self._right_side(spec, known), right),
-            groups,
-        )
+        right = None if self._pair.other is None else spec.opposite().at(known)
+        groups = Groups(spec.at(asked), right, self._pair, "independent", self._engine.local)
+        groups.check_number()
+        left = HostFeatures(WALK_CACHE.features(spec, self._pair, asked, self._engine))
         if total is not None:  # a constant has no error in a mean; subtracting it avoids cancellation
             weights = np.column_stack([weights[:, :-1] - self._mean, weights[:, -1:]])
             values = values - self._mean
         scaled, units = normalize_columns(weights)
-        deviations, doubled = (part[where] for part in product.deviations(scaled, second_order=True))
+        found = groups.deviations(left, self._right_side(spec, known), scaled, second_order=True)
+        deviations, doubled = (part[where] for part in found)
         if total is None:
             return standard_errors(deviations[:, :-1], doubled[:, :-1]) * units[:-1]
         ratios = (deviations[:, :-1] - (values / units[:-1])[:, :, None] * deviations[:, -1:]) / total[
