@@ -27,6 +27,9 @@ NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/
 	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py test_wide_kernels.py \
 	test_scale_laws.py test_near_poles.py
 
+# coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
+# which the deep tests have done before
+
 .PHONY: demo test test-all lint bench clean
 
 demo: $(VENV)/.demo
@@ -37,7 +40,8 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(BIN)/coverage erase
-	$(BIN)/coverage run $(PYTEST) -q -m "not gpu"
+	$(BIN)/python $(PYTEST) -q -m "deep and not gpu"
+	$(BIN)/coverage run $(PYTEST) -q -m "not deep and not gpu"
 	NUMBA_DISABLE_JIT=1 WALKERNEL_TEST_DEPTH=short $(BIN)/coverage run $(PYTEST) -q -m "not deep and not gpu" \
 		-W "ignore:overflow encountered in scalar add:RuntimeWarning" tests/unit $(NOT_LOOPS:%=--ignore=tests/unit/%) tests/parity/test_algorithm_one.py
 	TRITON_INTERPRET=1 $(BIN)/coverage run $(PYTEST) -q -m "not gpu" tests/device

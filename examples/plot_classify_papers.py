@@ -1,14 +1,14 @@
 """Guess the topic of a paper from citations alone: features of random walks and logistic regression.
 
 The graph is the largest component of cora, 2485 papers on 7 topics. Twenty papers of each topic are labelled
-and all others are the test, for 20 random choices that three methods share: walk features; the rows of the
-adjacency matrix, for the same regression; and label propagation (Zhou et al. 2004), the limit of
-F ← a S F + (1 − a) Y, where S is the normalised adjacency matrix and Y holds the known labels. Each has one
-number to choose, and cross-validation among the labelled papers chooses it anew every time. Where cora cannot
-be had, a random graph with planted blocks takes its place.
+and all others are the test, for 20 random choices (``--choices``) that three methods share: walk features;
+the rows of the adjacency matrix, for the same regression; and label propagation (Zhou et al. 2004), the limit
+of F ← a S F + (1 − a) Y, where S is the normalised adjacency matrix and Y holds the known labels. Each has
+one number to choose, and cross-validation among the labelled papers chooses it anew every time. Where cora
+cannot be had, a random graph with planted blocks takes its place.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -48,6 +48,11 @@ class LabelPropagation(ClassifierMixin, BaseEstimator):
         return self.labels_[nodes]
 
 
+parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser.add_argument("folder", nargs="?", default=".", type=Path, help="where the picture goes")
+parser.add_argument("--choices", type=int, default=20, help="random choices of labelled papers")
+options = parser.parse_args()
+
 try:
     papers = wk.load_dataset("cora")
 except (OSError, ImportError):
@@ -65,9 +70,9 @@ methods = {
     "adjacency rows": GridSearchCV(rows, {"logisticregression__C": [0.1, 1, 10, 100]}),
 }
 threadpool_limits(1)  # problems as small as these are slower on many threads
-rng, accuracy = np.random.default_rng(0), np.zeros((3, 20))
+rng, accuracy = np.random.default_rng(0), np.zeros((3, options.choices))
 members = [np.flatnonzero(topics == topic) for topic in np.unique(topics)]
-for choice in range(20):
+for choice in range(options.choices):
     labelled = np.concatenate([rng.choice(nodes, 20, replace=False) for nodes in members])
     test = np.setdiff1d(np.arange(graph.n_nodes), labelled)
     for i, method in enumerate(methods.values()):
@@ -88,14 +93,14 @@ matplotlib.use("agg")
 figure, axes = pyplot.subplots(figsize=(7.5, 5), layout="constrained")
 axes.plot(range(3), accuracy, color="0.85", linewidth=0.8, zorder=1)
 for i, color in enumerate(("tab:red", "tab:blue", "tab:gray")):
-    axes.plot(np.full(20, i), accuracy[i], "o", color=color, alpha=0.6)
+    axes.plot(np.full(options.choices, i), accuracy[i], "o", color=color, alpha=0.6)
     axes.hlines(accuracy[i].mean(), i - 0.16, i + 0.16, color=color, linewidth=3)
 names = [f"{name}\n{mean(own)}" for name, own in zip(methods, accuracy, strict=True)]
 axes.set_xticks(range(3), names, fontsize=11)
 axes.set(xlim=(-0.5, 2.5), ylabel="share of the test nodes classified correctly")
 axes.set_title(f"{papers.name}, 20 labelled nodes of each class\n(a grey line joins one choice of nodes)")
 axes.grid(axis="y", alpha=0.25)
-path = Path(*sys.argv[1:2]) / "classify_papers.png"
+path = options.folder / "classify_papers.png"
 path.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(path, dpi=150)
 print(f"\nSaved {path}")

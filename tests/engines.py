@@ -2,6 +2,7 @@
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, pairwise
 
 import numpy as np
@@ -61,9 +62,14 @@ class Processes(Engine):
 
     def record(self, spec, progress=None):
         edges = np.linspace(0, spec.ids.size, self.n_processes + 1).astype(int)
-        with ProcessPoolExecutor(self.n_processes) as processes:
-            parts = list(processes.map(_deposits, [spec.part(i, k) for i, k in pairwise(edges) if i < k]))
+        parts = [spec.part(i, k) for i, k in pairwise(edges) if i < k]
+        parts = list(_processes(self.n_processes).map(_deposits, parts))
         return HostRecord(concatenate(parts), spec.n_walks, spec.graph.n_nodes)
+
+
+@cache
+def _processes(n_processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(n_processes)
 
 
 def _deposits(spec: WalkSpec) -> Deposits:

@@ -12,3 +12,9 @@ collect_ignore_glob = [] if INTERPRETED or torch.cuda.is_available() else ["test
 @pytest.fixture(scope="session")
 def device():
     return "cpu" if INTERPRETED else "cuda"
+
+
+@pytest.fixture(autouse=INTERPRETED)
+def larger_programs(monkeypatch):
+    """What the interpreter needs grows with the number of programs, and hardly with their size."""
+    monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", 512)

@@ -42,6 +42,20 @@ def test_walks_are_the_same(kind, sampler, matrix, device):
     assert here.record.longest == there.record.longest
 
 
+@pytest.mark.parametrize("size", [64, 128])
+def test_any_number_of_programs(size, device, monkeypatch):
+    """The 480 walks make full programs and a last one with room to spare."""
+    monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", size)
+    graph, kernel, options = graphs.weighted(), wk.Diffusion(1.0), {"sampler": SAMPLERS["head"], "seed": 5}
+    engine = CUDA(device, "float64", keep_features=False)
+    here = wk.sample_walks(graph, 16, **options, engine=engine)
+    there = wk.sample_walks(graph, 16, **options)
+    np.testing.assert_array_equal(here.deposits.nodes, there.deposits.nodes)
+    np.testing.assert_allclose(here.deposits.loads, there.deposits.loads, rtol=1e-13)
+    products = [wk.estimate_kernel(graph, kernel, 16, **options, engine=each) for each in (engine, None)]
+    np.testing.assert_allclose(products[0] @ np.ones(30), products[1] @ np.ones(30), rtol=0, atol=1e-10)
+
+
 def test_another_key_gives_other_walks(device):
     """The twin that fails: nothing but the key decides."""
     graph, engine = graphs.unweighted(), CUDA(device)
