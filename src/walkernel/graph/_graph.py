@@ -86,8 +86,9 @@ class Graph:
         self.directed = directed
         self._labels = labels
         self._stored = stored
-        known = () if stored is None else ("n_self_loops", "fingerprint")
-        self._derived: dict[Hashable, Any] = {key: stored.about[key] for key in known}
+        self._derived: dict[Hashable, Any] = {}
+        if stored is not None:
+            self._derived = {key: stored.about[key] for key in ("n_self_loops", "fingerprint")}
 
     # constructors ---------------------------------------------------------------------------------
 

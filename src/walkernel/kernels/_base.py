@@ -33,13 +33,13 @@ class Kernel(Parameters, ABC):
     __array_ufunc__ = None  # so that array * kernel is refused by the kernel
 
     matrix: str = field(default="normalized", kw_only=True)
-    _checks: ClassVar[Mapping[str, Callable[[str, str, Any], Any]]] = {}
-    """Functions of owner, name and value that return a parameter's valid value or refuse it."""
+    _checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
+    """Functions of name and value that return a parameter's valid value or refuse it."""
 
     def __post_init__(self) -> None:
         one_of("matrix", self.matrix, MATRICES)
         for name, check in self._checks.items():
-            object.__setattr__(self, name, check(owner, name, getattr(self, name)))
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def __repr__(self) -> str:
         """Show the parameters, and the matrix where it is not the default."""

@@ -47,7 +47,7 @@ class NodeEstimator(BaseEstimator):
 
     def _check_walks(self, pair: str = "symmetric") -> tuple[Pair, WalkSpec, Engine]:
         """Check the common parameters; return the pair, the walks of its left-hand side and the engine."""
-        owner, graph, kernel = type(self).__name__, self.graph, self.kernel
+        graph, kernel = self.graph, self.kernel
         n_walks, seed = self._check_sampling(kernel)
         if pair == "symmetric" and not kernel.has_root():
             remedy = "NodeSmoother takes it, with the lazy pair."

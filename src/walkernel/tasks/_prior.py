@@ -51,7 +51,7 @@ class NodeGP(NodeEstimator):
 
     def _check_search(self, allowed: tuple[str, ...]) -> tuple[Kernel, tuple[str, ...]]:
         """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
-        owner, graph, kernel = type(self).__name__, self.graph, self.kernel
+        graph, kernel = self.graph, self.kernel
         check_kernel(graph, kernel)
         check_convergence(graph, kernel)
         names = learned_names(self.learn, kernel, allowed)
@@ -60,11 +60,10 @@ class NodeGP(NodeEstimator):
         widest = kernel.with_lengthscale(widest_served(graph, kernel))
         if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
             return kernel, names
-        message = (
-            f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among "
-            f"those up to {widest}."
+        warn(
+            f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among those up "
+            f"to {widest}."
         )
-        warn(message)
         return widest, names
 
     def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> SpecFor:
