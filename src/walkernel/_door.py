@@ -80,9 +80,7 @@ def _call_name(frame: FrameType) -> str:
     if first not in ("self", "cls"):
         return code.co_qualname.rpartition("<locals>.")[2]
     called_on = frame.f_locals[first]
-    kind = called_on if isinstance(called_on, type) else type(called_on)
-    public = [base.__name__ for base in kind.__mro__ if base.__name__ in sys.modules[OURS].__all__]
-    name = public[0] if public else kind.__name__
+    name = called_on.__name__ if isinstance(called_on, type) else type(called_on).__name__
     return name if code.co_name.startswith("__") else f"{name}.{code.co_name}"
 
 

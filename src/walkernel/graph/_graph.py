@@ -86,9 +86,9 @@ class Graph:
         self.directed = directed
         self._labels = labels
         self._stored = stored
-        self._derived: dict[Hashable, Any] = {}
-        if stored is not None:
-            self._derived = {key: stored.about[key] for key in ("n_self_loops", "fingerprint")}
+        about = {} if stored is None else stored.about
+        known = {key: about[key] for key in ("n_self_loops", "fingerprint") if key in about}
+        self._derived: dict[Hashable, Any] = known
 
     # constructors ---------------------------------------------------------------------------------
 
