@@ -80,7 +80,8 @@ def _call_name(frame: FrameType) -> str:
     if first not in ("self", "cls"):
         return code.co_qualname.rpartition("<locals>.")[2]
     called_on = frame.f_locals[first]
-    name = called_on.__name__ if isinstance(called_on, type) else type(called_on).__name__
+    kind = called_on if isinstance(called_on, type) else type(called_on)
+    name = getattr(kind, "_public_name", kind.__name__)
     return name if code.co_name.startswith("__") else f"{name}.{code.co_name}"
 
 

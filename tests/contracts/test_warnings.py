@@ -203,8 +203,8 @@ def test_a_refusal_has_the_name_of_the_public_call():
     assert refusal(lambda: wk.estimate_kernel(KARATE, heat, n_walks=-1)) == "estimate_kernel"
     assert refusal(lambda: wk.sample_features(KARATE, 3, n_walks=4)) == "sample_features"
     assert refusal(lambda: wk.sample_walks(KARATE, n_walks=4).features(3)) == "Walks.features"
-    assert refusal(lambda: K.entries([0], [99])) == "FeatureOperator.entries"
-    assert refusal(lambda: K @ np.ones(3)) == "FeatureOperator"
+    assert refusal(lambda: K.entries([0], [99])) == "KernelOperator.entries"
+    assert refusal(lambda: K @ np.ones(3)) == "KernelOperator"
     assert refusal(lambda: model.fit([0, 99], [1.0, 2.0])) == "NodeGPRegressor.fit"
     assert refusal(lambda: heat.set_params(sigma=-1.0)) == "Diffusion.set_params"
 

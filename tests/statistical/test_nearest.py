@@ -104,7 +104,7 @@ def test_a_hub_is_not_certified_and_topk_says_so():
     with pytest.warns(UserWarning, match="topk: hardly a walk") as caught:
         found = K.topk([700, 0], 10)
     assert str(caught[0].message) == (
-        "FeatureOperator.topk: hardly a walk leads to the last of the 10 nodes found, and others may be "
+        "KernelOperator.topk: hardly a walk leads to the last of the 10 nodes found, and others may be "
         "nearer, for node 0. Use more walks, or estimate_topk, which tells which of them are certain."
     )
     exact = wk.polynomial_operator(graph, wk.Diffusion(1.0)).topk([0], 10)

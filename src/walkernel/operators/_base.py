@@ -44,6 +44,8 @@ class KernelOperator(LinearOperator):
         The nodes that rows and columns stand for.
     """
 
+    _public_name = "KernelOperator"
+    """What errors call it, of whichever subclass it is."""
     _is_exact = False
     """Whether nothing is random."""
 
