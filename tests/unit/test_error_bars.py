@@ -133,3 +133,11 @@ def test_a_transpose_has_the_steps_of_its_walks(options):
     K = wk.estimate_kernel(graphs.karate(), KERNEL, 32, **options)
     assert K.T.n_steps == K.n_steps > 0
     assert K.T.T.n_steps == K.n_steps
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_walks": 32}, {"budget": 400}, {"n_walks": 32, "ensembles": "independent"}]
+)
+def test_no_entries_have_no_error_bars(options):
+    estimate = wk.estimate_kernel(graphs.karate(), wk.Diffusion(1.0), **options).estimate([], [])
+    assert estimate.value.shape == estimate.stderr.shape == estimate.rare.shape == (0,)

@@ -86,9 +86,7 @@ class Graph:
         self.directed = directed
         self._labels = labels
         self._stored = stored
-        about = {} if stored is None else stored.about
-        known = {key: about[key] for key in ("n_self_loops", "fingerprint") if key in about}
-        self._derived: dict[Hashable, Any] = known
+        self._derived: dict[Hashable, Any] = {**stored.about} if stored is not None else {}
 
     # constructors ---------------------------------------------------------------------------------
 

@@ -211,6 +211,8 @@ class KernelOperator(LinearOperator):
         True
         """
         values = self.entries(rows, cols)
+        if not values.size:
+            return Estimate(values, np.zeros(values.shape), 0)
         i = np.broadcast_to(self._positions("rows", rows), values.shape).ravel()
         j = np.broadcast_to(self._positions("cols", cols), values.shape).ravel()
         return self._entry_estimate(i, j, values)
