@@ -86,7 +86,7 @@ class Graph:
         self.directed = directed
         self._labels = labels
         self._stored = stored
-        self._derived: dict[Hashable, Any] = {**stored.about} if stored is not None else {}
+        self._derived: dict[Hashable, Any] = dict(() if stored is None else stored.about.items())
 
     # constructors ---------------------------------------------------------------------------------
 
