@@ -43,8 +43,8 @@ def test_read_only_install_without_a_home(tmp_path):
     code = (
         "import walkernel as wk; assert 'site' in wk.__file__, wk.__file__\n"
         "from walkernel.walks._loops import walk_task\n"
-        "walks = wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 4, sampler=wk.IndependentWalks())\n"
-        "print(len(walks.nodes), len(walk_task.signatures), walk_task.stats.cache_path)"
+        "walks = wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 2**16, sampler=wk.IndependentWalks())\n"
+        "print(len(walks.nodes), len(walk_task.dispatcher.signatures), walk_task.dispatcher.stats.cache_path)"
     )
     nowhere = "/dev/null/nowhere"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA", "XDG", "COVERAGE"))}

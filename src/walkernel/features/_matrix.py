@@ -435,7 +435,7 @@ def keep_reached(*sides: scipy.sparse.csr_array) -> tuple[NDArray[np.int64], lis
     for side in sides:
         columns.append(np.empty_like(side.indices))
         slots = np.full(slots_for(reached.size), -1)
-        count = number_nodes(side.indices, columns[-1], reached, count, slots)
+        count = number_nodes.for_work(side.nnz)(side.indices, columns[-1], reached, count, slots)
     order = np.argsort(reached[:count])
     rank = np.empty_like(order)
     rank[order] = np.arange(count)
@@ -483,7 +483,8 @@ def add_rows(total: Dense | None, features: scipy.sparse.csr_array, V: Dense, fi
 
     result = np.zeros((features.shape[1], V.shape[1])) if total is None else total.copy()
     matrix = (features.indptr, features.indices, features.data)
-    add_transposed(first, last, *matrix, V.shape[1], V.reshape(-1), result.reshape(-1))
+    work = V.shape[1] * int(features.indptr[last] - features.indptr[first])
+    add_transposed.for_work(work)(first, last, *matrix, V.shape[1], V.reshape(-1), result.reshape(-1))
     return result
 
 

@@ -93,9 +93,10 @@ def follow_heads(
     edges = reserved.take("edges", starts.size, np.int64)
     done, n, size = 0, 0, int(reserved.entries * starts.size)
     room, n_slots = _room(reserved, size, dtype), FIRST_SLOTS
+    work = starts.size * depth * hops.indices.size
     while done < starts.size:
         slots = np.zeros(n_slots, dtype=np.uint64)
-        done, n, reason = expand(read_only(starts), hops, counts, edges, slots, room, done, n)
+        done, n, reason = expand.for_work(work)(read_only(starts), hops, counts, edges, slots, room, done, n)
         if reason == CROWDED:
             n_slots *= 2
         elif reason == NO_ROOM:
@@ -108,7 +109,7 @@ def follow_heads(
         reserved.take("cuts", places, np.uint64), reserved.take("front loads", places, np.float64),
         reserved.take("guide", 2 * places, np.int32),
     )  # fmt: skip
-    cut_fronts(counts, hops.enter, room, *front[1:])
+    cut_fronts.for_work(places)(counts, hops.enter, room, *front[1:])
     indptr = offsets(counts.sum(axis=1))
     return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
 

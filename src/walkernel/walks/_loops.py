@@ -1,8 +1,7 @@
-"""The compiled loops: flat arrays in, preallocated arrays out, the GIL released.
+"""The loops of walks: flat arrays in, preallocated arrays out, the GIL released where they are compiled.
 
-Importing this module imports numba; it is imported at the first walk. Functions that are inlined into the
-loops live here, because numba's disk cache watches only the file a loop is written in (``philox`` is the
-exception: it is a published constant and never changes).
+Functions that are inlined into the loops live here, because numba's disk cache watches only the file that a
+loop is written in (``philox`` is the exception: it is a published constant and never changes).
 
 A block of start nodes is walked like this. All its walkers are put into flat arrays, longest walk first, and
 advance one step at a time: their reads from memory are independent and overlap. Random words are drawn for
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +21,7 @@ from walkernel._philox import philox
 from walkernel.walks._state import Coupling, Front, Key, Order, Walkers
 from walkernel.walks.compiling import compiled, spliced, subroutine
 
-_philox = numba.njit(inline="always")(philox)
+_philox = spliced(philox)
 
 MASK = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)

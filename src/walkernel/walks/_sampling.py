@@ -81,7 +81,7 @@ def sample_deposits(
         own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
         head, front = own.heads()
         lengths, n, _, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
-        count_hops(spec.sampler.head, lengths, hops)
+        count_hops.for_work(n)(spec.sampler.head, lengths, hops)
         counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
         return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
 
@@ -138,13 +138,15 @@ def sample_rows(
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
             with deposits.lookup(most + most_of_heads) as lookup:
-                n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
+                n = coalesce.for_work(n + head.nodes.size)(
+                    in_row, lengths, *room, *added, group, counts, norms, *rows, lookup
+                )
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
         if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
             with deposits.lookup(most_of_heads) as lookup:
-                n = coalesce_heads(*known, counts, *rows, lookup)
+                n = coalesce_heads.for_work(head.nodes.size)(*known, counts, *rows, lookup)
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
         return pieces
 
@@ -257,7 +259,7 @@ def walk(
         rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
         while True:
             arrays = pool.take(size)
-            done, n, most = _loops.walk_task(*task, *rest, *arrays[:2])
+            done, n, most = _loops.walk_task.for_work(size)(*task, *rest, *arrays[:2])
             if done == starts.size:
                 return Walked(lengths, int(n), int(most), arrays)
             size = 2 * arrays[0].size

@@ -213,6 +213,6 @@ def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
         about = f"{ALIAS_FORMAT} of {law.owner.fingerprint}"
         return cached_array(law.owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
     words = np.empty(size, dtype=np.uint64)
-    build_alias(*steps, words)
+    build_alias.for_work(size)(*steps, words)
     words.flags.writeable = False
     return words

@@ -30,7 +30,7 @@ class Terms(NamedTuple):
         indices, data = np.empty(indptr[-1], dtype=self.indices.dtype), np.empty(indptr[-1])
 
         def work(first: int, last: int) -> None:
-            weigh(first, last, rows, *self, f, indptr, indices, data)
+            weigh.for_work(self.loads.size)(first, last, rows, *self, f, indptr, indices, data)
 
         over_threads(work, indptr, n_threads)
         return Rows(indptr, indices, data, NO_NORMS, 0)
@@ -49,14 +49,16 @@ def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
     counts = np.empty(n, dtype=np.int64)
 
     def find(first: int, last: int) -> None:
-        locate(first, last, n_walks, *record[:4], *head[:4], counts, loose, places, lengths, loads)
+        locate.for_work(loads.size)(
+            first, last, n_walks, *record[:4], *head[:4], counts, loose, places, lengths, loads
+        )
 
     over_threads(find, loose_starts, n_threads)
     indptr = offsets(counts)
     indices = np.empty(indptr[-1], dtype=loose.dtype)
 
     def close(first: int, last: int) -> None:
-        move_together(first, last, loose_starts, indptr, loose, indices)
+        move_together.for_work(loads.size)(first, last, loose_starts, indptr, loose, indices)
 
     over_threads(close, loose_starts, n_threads)
     return Terms(indptr, indices, starts, places, lengths, loads)

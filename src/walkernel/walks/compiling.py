@@ -1,82 +1,87 @@
-"""How loops are compiled: without the GIL, with a disk cache where one can be written, and announced.
+"""How loops run: Python interprets them while there is little work, numba compiles them for more.
 
-Python calls functions that are ``compiled``. The functions that these call are compiled with them and have no
-entry in the cache: a ``subroutine`` is compiled by itself and has no interface to Python, where it runs as it
-is written; a ``spliced`` function becomes part of the source of its caller, which is the cheaper of the two
-for a long function with one caller.
+numba takes seconds to compile the loops of a first call, and a third of a second to load those that it has
+compiled before. Python runs thousands of iterations in that time, and gives the same bits. So a function that
+is ``compiled`` is compiled when a process has more work for it than that; numba is not imported before.
 
-Compiling is what the first call in a new installation spends its time on. Four things keep it short. numba
-compiles a function again for each combination of argument types, and a read-only array has a type of its own,
-so that all inputs are made read-only. Loops over elements compile faster than expressions on arrays.
-Assignments of one slice to another are avoided: their error messages alone take more than a second. The
-collector of cyclic garbage is off meanwhile, since the compiler makes millions of objects that it keeps.
+Functions that compiled functions call are compiled with them and have no entry in numba's cache: a
+``subroutine`` is compiled by itself and has no interface to Python; a ``spliced`` function becomes part of
+the source of its caller, which is the cheaper of the two for a long function with one caller.
 """
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-import os
-import sys
+from collections.abc import Callable
+from functools import update_wrapper
+from threading import Lock
 from typing import Any
 
-import numba
-from numba.core import event
+import numpy as np
+
+INTERPRETED_WORK = 2**15
+"""Iterations of its innermost loop that a function is interpreted for in a process: half a second at most."""
 
 
-def compiled(function: Any) -> Any:
-    """Compile with a disk cache, or without one where no directory can be written."""
-    try:
-        return numba.njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
-    except RuntimeError:
-        return numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+class Loop:
+    """A function whose loops are interpreted or compiled; a plain call compiles them.
 
-
-def subroutine(function: Any) -> Any:
-    """Compile for callers that are compiled; Python calls the function as it is written."""
-    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.extending.register_jitable(**options)(function)
-
-
-def spliced(function: Any) -> Any:
-    """Compile as part of each caller."""
-    return numba.njit(inline="always")(function)
-
-
-NOTICE = "walkernel: compiling what was not compiled before: a few seconds"
-
-
-class Compilation(event.Listener):  # type: ignore[misc]
-    """Watches over the compiling of this package's functions.
-
-    It is announced on stderr, once in a process; nothing is written when functions are loaded from the cache,
-    in the worker processes of ``multiprocessing`` and joblib, or if the environment variable
-    ``WALKERNEL_QUIET`` is set. numba compiles under a lock, in one thread at a time.
+    Attributes
+    ----------
+    function : callable
+        The function as it is written.
     """
 
-    def __init__(self) -> None:
-        self.is_due = not os.environ.get("WALKERNEL_QUIET") and multiprocessing.parent_process() is None
-        self.depth = 0
-        self.collects = False
+    _lock = Lock()
 
-    def on_start(self, event_: Any) -> None:
-        """Write the announcement before the first function is compiled, and stop the collector."""
-        if not self.depth and not event_.data["dispatcher"].py_func.__module__.startswith("walkernel."):
-            return
-        if self.is_due and sys.stderr is not None:
-            self.is_due = False
-            print(NOTICE, file=sys.stderr, flush=True)
-        if not self.depth:
-            self.collects = gc.isenabled()
-            gc.disable()
-        self.depth += 1
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self._work_left = INTERPRETED_WORK
+        self._dispatcher: Any = None
 
-    def on_end(self, event_: Any) -> None:
-        """Start the collector again when the function that was asked for is compiled."""
-        if self.depth:
-            self.depth -= 1
-            if not self.depth and self.collects:
-                gc.enable()
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function."""
+        return self.dispatcher(*args)
+
+    def for_work(self, n: int) -> Callable[..., Any]:
+        """Return what runs about so many iterations of the innermost loop in the shortest time."""
+        if self._dispatcher is not None or n > self._work_left:
+            return self.dispatcher  # type: ignore[no-any-return]
+        self._work_left -= n
+        return self._interpret
+
+    def _interpret(self, *args: Any) -> Any:
+        with np.errstate(over="ignore"):  # words are added modulo 2⁶⁴
+            return self.function(*args)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function that numba compiles for the types of its arguments."""
+        if self._dispatcher is None:
+            from walkernel.walks._numba import cached_dispatcher
+
+            with Loop._lock:
+                if self._dispatcher is None:
+                    self._dispatcher = cached_dispatcher(self.function)
+        return self._dispatcher
 
 
-event.register("numba:compile", Compilation())
+SUBROUTINES: set[Callable[..., Any]] = set()
+SPLICED: set[Callable[..., Any]] = set()
+
+
+def compiled(function: Callable[..., Any]) -> Loop:
+    """Compile when there is work."""
+    return Loop(function)
+
+
+def subroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile for callers that are compiled; Python calls the function as it is written."""
+    SUBROUTINES.add(function)
+    return function
+
+
+def spliced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile as part of each caller; Python calls the function as it is written."""
+    SPLICED.add(function)
+    return function
