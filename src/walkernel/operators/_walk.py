@@ -17,8 +17,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
 from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, largest_rest, with_rounding
-from walkernel.operators._explain import explain_walks
-from walkernel.operators._explanation import Explanation
+from walkernel.operators._explanation import Explanation, explain_walks
 from walkernel.operators._groups import Groups, standard_errors
 from walkernel.operators._neighbors import keep_best
 from walkernel.operators._unseen import unseen_errors

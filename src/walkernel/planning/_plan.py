@@ -45,6 +45,7 @@ class Request(NamedTuple):
     sampler: Sampler | None
     stitches: Any
     local: bool
+    tolerance: Any = None
 
 
 class Plan(NamedTuple):
@@ -56,9 +57,26 @@ class Plan(NamedTuple):
     sampler: Sampler
     n_walks: int
 
+    @property
+    def sides(self) -> int:
+        """Sets of walks of each factor."""
+        return count_sides(self.weights, self.ensembles)
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of walks, of all sides and factors."""
+        return self.weights.stitches * self.sides
+
 
 def make_plan(request: Request) -> Plan:
-    """Decide all that is left open."""
+    """Decide all that is left open, and warn of walks that are too short for the kernel."""
+    plan = decide(request)
+    warn_of_short_walks(request, plan)
+    return plan
+
+
+def decide(request: Request) -> Plan:
+    """Return the plan for a number of walks or of steps, whatever the walks reach."""
     if request.n_walks is not None and request.budget is not None:
         refuse("budget", "None if n_walks is given", request.budget, "Give one of the two.")
     weights, note = settle(request)
@@ -74,7 +92,7 @@ def make_plan(request: Request) -> Plan:
     return Plan(weights, note, ensembles, spent.sampler, spent.n_walks)
 
 
-def check_reach(request: Request, plan: Plan) -> None:
+def warn_of_short_walks(request: Request, plan: Plan) -> None:
     """Warn if hardly any of the walks are as long as the kernel is wide; one walk has no error bars."""
     if plan.n_walks > 1:
         warn_of_unreached(Modulated.of(request.graph, plan.weights), plan.sampler, plan.n_walks)
@@ -92,7 +110,7 @@ def settle(request: Request) -> tuple[Pair, str]:
 
 def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
     """Choose head, law, groups and factors for a number of walks or of steps."""
-    two_sided, stitches = is_two_sided(weights, ensembles), weights.stitches
+    sides, stitches = count_sides(weights, ensembles), weights.stitches
 
     def sizes_of(factors: int) -> NDArray[np.float64]:
         return walked_sizes(request, weights.stitched(factors))
@@ -109,7 +127,7 @@ def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
     steps = DEFAULT_STEPS * 1.0
     if request.budget is not None:
         steps = real_number("budget", request.budget, above=0) / request.ids.size
-    edges, sides = costs(steps / 2), 2 if two_sided else 1
+    edges = costs(steps / 2)
     numbers = [stitches]
     chooses = weights.other is not None and request.budget is not None and request.stitches is None
     if chooses and not request.local:
@@ -126,9 +144,9 @@ def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
     return _few_steps(sizes_of(stitches), stitches, sides, steps, request, fewest)
 
 
-def is_two_sided(weights: Pair, ensembles: str) -> bool:
-    """Tell whether each side has walks of its own."""
-    return weights.other is not None and ensembles == "independent"
+def count_sides(weights: Pair, ensembles: str) -> int:
+    """Return the number of sets of walks of a factor: 2 if each side has walks of its own."""
+    return 2 if weights.other is not None and ensembles == "independent" else 1
 
 
 def walked_sizes(request: Request, weights: Pair) -> NDArray[np.float64]:
@@ -143,7 +161,7 @@ def edges_of_heads(
     request: Request, weights: Pair, ensembles: str, limit: float, n_probes: int = HEAD_PROBES
 ) -> list[float]:
     """Return the edges that exact heads of 0, 1, … hops follow from a node on average, up to a limit."""
-    directions = weights.directions if is_two_sided(weights, ensembles) else (False,)
+    directions = weights.directions[: count_sides(weights, ensembles)]
     return head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, n_probes=n_probes)
 
 
@@ -171,7 +189,7 @@ def _with_sampler(request: Request, weights: Pair, note: str) -> Plan:
         "debiased" if one_set and count > sampler.coupling.group else "independent"
     )
     if request.n_walks is None:
-        sides = 2 if is_two_sided(weights, ensembles) else 1
+        sides = count_sides(weights, ensembles)
         count = _count(request, sampler, weights, sides)
         fewest = sampler.coupling.group + 1 if ensembles == "debiased" else 1
         count = min(_enough(count, sampler.mean_steps * sides * weights.stitches, request, fewest), MAX_WALKS)
