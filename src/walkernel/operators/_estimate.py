@@ -196,10 +196,7 @@ def _join(plan: Plan, found: dict[int, FeatureMatrix], groups: Groups) -> Featur
     reached = None
     if ids.size < graph.n_nodes:
         reached, sides = left.compact(*sides[1:])
-    about: dict[str, Any] = {
-        "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "groups": groups,
-        "reached": reached,
-    }  # fmt: skip
+    about: dict[str, Any] = {"groups": groups, "note": plan.note, "reached": reached}
     if groups.right is None:
         return LazyOperator(graph, ids, *sides, **about)
     if plan.ensembles == "debiased":

@@ -20,7 +20,7 @@ from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import check_convergence, multiply
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
+from walkernel.operators._base import KernelOperator
 from walkernel.operators._explanation import Explanation, megabytes
 from walkernel.planning import suited_polynomial
 
@@ -33,8 +33,6 @@ class PolynomialOperator(KernelOperator):
 
     (a, b) = (2, 1) are the Chebyshev polynomials and (1, 0) the powers, of x = M / radius.
     """
-
-    _is_exact = True
 
     def __init__(
         self,
@@ -91,16 +89,10 @@ class PolynomialOperator(KernelOperator):
         own = (self.coefficients, self.recurrence, self.tol, self.n_threads)
         return PolynomialOperator(self.graph, self.matrix.T, *own)
 
-    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        transposed = self._transpose()
-        result = np.empty((positions.size, self.shape[1]))
-        size = max(1, ROWS_AT_ONCE // self.shape[1])
-        for first in range(0, positions.size, size):
-            part = positions[first : first + size]
-            units = np.zeros((self.shape[0], part.size))
-            units[part, np.arange(part.size)] = 1.0
-            result[first : first + size] = transposed._matmat(units).T
-        return result
+    def _row_block(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        units = np.zeros((self.shape[0], positions.size))
+        units[positions, np.arange(positions.size)] = 1.0
+        return self._transpose()._matmat(units).T
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.unique(rows)
@@ -112,7 +104,7 @@ class PolynomialOperator(KernelOperator):
                 Described(f"{needed.size} rows of a graph of {self.shape[0]} nodes"),
                 "Use estimate_kernel, whose entries and diagonal cost only their own walks.",
             )
-        return entries_by_rows(self, rows, columns)
+        return super()._entries(rows, columns)
 
 
 @door
