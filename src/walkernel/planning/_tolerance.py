@@ -244,15 +244,10 @@ def _refuse_excess(request: Request, tolerance: float, n_steps: float, n_bytes: 
     n_bytes = min(n_bytes, BYTES_OF_STEP * float(request.ids.size) * request.graph.n_nodes)
     if n_steps <= MAX_STEPS and n_bytes <= MAX_BYTES:
         return
+    remedy = "Give a larger one, or fewer nodes="
+    if (polynomial := find_polynomial(request.graph, request.kernel, tolerance)) is not None:
+        products = f"{polynomial.n_products} sparse products for K @ v to that tolerance"
+        remedy += f"; polynomial_operator takes {products}"
     rule = f"one that {MAX_STEPS:.0e} steps and {MAX_BYTES / 2**30:.0f} GiB are enough for"
     needed = f"{tolerance:g}, which takes about {n_steps:.1g} steps and {n_bytes / 2**30:.2g} GiB or more"
-    refuse("tolerance", rule, Described(needed), _remedy(request, tolerance))
-
-
-def _remedy(request: Request, tolerance: float) -> str:
-    remedy = "Give a larger one, or fewer nodes="
-    polynomial = find_polynomial(request.graph, request.kernel, tolerance)
-    if polynomial is None:
-        return f"{remedy}."
-    products = polynomial.n_products
-    return f"{remedy}; polynomial_operator takes {products} sparse products for K @ v to that tolerance."
+    refuse("tolerance", rule, Described(needed), f"{remedy}.")
