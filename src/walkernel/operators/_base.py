@@ -188,12 +188,16 @@ class KernelOperator(LinearOperator):
     @door
     def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
         """Return K[rows[k], cols[k]], broadcasting as NumPy indexing does."""
+        i, j = self._pairs(rows, cols)
+        return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
+
+    def _pairs(self, rows: Any, cols: Any) -> list[NDArray[np.int64]]:
+        """Return the positions of entries, row and column, broadcast against each other."""
         i, j = self._positions("rows", rows), self._positions("cols", cols)
         try:
-            i, j = np.broadcast_arrays(i, j)
+            return list(np.broadcast_arrays(i, j))
         except ValueError:
             refuse("rows and cols", "of shapes that broadcast", Described(f"shapes {i.shape} and {j.shape}"))
-        return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
     @door
     def estimate(self, rows: Any, cols: Any) -> Estimate:
@@ -215,12 +219,11 @@ class KernelOperator(LinearOperator):
         >>> bool((abs(value - exact) < 4 * stderr + 1e-9).all())
         True
         """
-        values = self.entries(rows, cols)
+        i, j = self._pairs(rows, cols)
+        values = self._entries(i.ravel(), j.ravel()).reshape(i.shape)
         if not values.size:
             return Estimate(values, np.zeros(values.shape), 0)
-        i = np.broadcast_to(self._positions("rows", rows), values.shape).ravel()
-        j = np.broadcast_to(self._positions("cols", cols), values.shape).ravel()
-        return self._entry_estimate(i, j, values)
+        return self._entry_estimate(i.ravel(), j.ravel(), values)
 
     def _entry_estimate(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]

@@ -148,7 +148,7 @@ class StitchedOperator(WalkOperator):
         n, n_walks, laws = self.shape[0], self.groups.left.n_walks, walk_laws(self.groups)
         fronts = [law.fronts(self.ids) for law in laws]
         f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
-        laws = [law.normalize_columns(f_size) for law in laws]
+        laws = [law.in_unit(f_size) for law in laws]
         units = np.zeros((n, nodes.size))
         units[nodes, np.arange(nodes.size)] = 1.0
         before, after = (units, 1.0), [(units, 1.0)]

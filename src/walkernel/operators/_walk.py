@@ -235,8 +235,9 @@ class FeatureOperator(WalkOperator):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return by how much groups of walks deviate in K V, and √T; all walks are walked again for each."""
         self.groups.check_number()
-        options: dict[str, Any] = {"reached": self._reached, "second_order": second_order}
-        return self.groups.deviations(self.left, self.right, V, **options)
+        return self.groups.deviations(
+            self.left, self.right, V, reached=self._reached, second_order=second_order
+        )
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
