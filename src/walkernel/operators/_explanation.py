@@ -52,9 +52,6 @@ class Explanation:
     error: float | None
     polynomial_products: int | None
 
-    def __str__(self) -> str:
-        return self.text
-
     def __repr__(self) -> str:
         return self.text
 
