@@ -114,11 +114,11 @@ def test_a_tolerance_is_met_by_a_kernel_of_large_values():
 
 
 def test_a_tolerance_that_walks_cannot_be_counted_for_is_refused_at_once(monkeypatch):
-    from walkernel.operators import _tolerance
+    from walkernel.operators import _estimate
 
     batches = []
-    plain = _tolerance.accuracy
-    monkeypatch.setattr(_tolerance, "accuracy", lambda K: batches.append(K) or plain(K))
+    plain = _estimate.accuracy
+    monkeypatch.setattr(_estimate, "accuracy", lambda K: batches.append(K) or plain(K))
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match=r"error of nan, from which the walks .* Give n_walks or budget"),
@@ -128,13 +128,9 @@ def test_a_tolerance_that_walks_cannot_be_counted_for_is_refused_at_once(monkeyp
 
 
 def test_a_batch_that_is_no_improvement_ends_the_search(monkeypatch):
-    from walkernel.operators import _tolerance
+    from walkernel.planning import _tolerance
 
-    monkeypatch.setattr(
-        _tolerance, "_batch_for", lambda asked, plan, K, share, heads: _tolerance.Batch(
-            plan.sampler, plan.n_walks, 1.0
-        ),
-    )  # fmt: skip
+    monkeypatch.setattr(_tolerance, "_batch_for", lambda request, plan, n_steps, share: (plan, 1.0))
     with pytest.raises(ValueError, match="which a further batch would not make smaller"):
         wk.estimate_kernel(CLUB, KERNEL, tolerance=1e-3)
 

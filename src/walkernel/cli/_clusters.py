@@ -42,7 +42,7 @@ def connect(address: str | None) -> Iterator[Client | None]:
     importlib.import_module("walkernel.engines._dask")  # its ImportError says what to install
     from distributed import KilledWorker
 
-    from walkernel.engines._cluster import open_client
+    from walkernel.engines import open_client
 
     with _without_dask_logs():
         client = open_client(address, SCHEDULER_TIMEOUT)

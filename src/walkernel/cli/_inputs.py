@@ -54,7 +54,7 @@ def _by_name(graph: Graph) -> dict[str, Hashable]:
 
 def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> list[Hashable] | None:
     """Return the nodes named on the command line and in a file; None if there are neither."""
-    from walkernel.io._contents import malformed
+    from walkernel.io import malformed
 
     if not names and file is None:
         return None
@@ -70,7 +70,7 @@ def chosen_nodes(graph: Graph, names: list[str] | None, file: Path | None) -> li
 
 def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
     """Read a CSV file of node,value; a header line is skipped."""
-    from walkernel.io._contents import malformed
+    from walkernel.io import malformed
 
     nodes, values = [], []
     for line, row in _rows(path):
@@ -91,7 +91,7 @@ def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each line of a CSV file that is not blank, and its fields."""
     from walkernel._files import existing_file
-    from walkernel.io._contents import malformed, split_lines
+    from walkernel.io import malformed, split_lines
 
     number = 0
     with existing_file(path).open(encoding="utf-8-sig") as file:

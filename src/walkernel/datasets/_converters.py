@@ -18,9 +18,7 @@ import scipy.io
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel.io._contents import optional
-from walkernel.io._edge_lists import explain, find_layout, read_integers
-from walkernel.io._meshes import face_edges, read_mesh
+from walkernel.io import face_edges, find_layout, optional, read_integers, read_mesh, refuse_lines
 
 ArrayDict = dict[str, NDArray[Any]]
 
@@ -128,7 +126,7 @@ def _links(path: Path) -> NDArray[np.int64]:
     layout = find_layout(path)
     edges = read_integers(path, layout)
     if edges is None:
-        explain(path, layout)
+        refuse_lines(path, layout)
     return edges.ends
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from walkernel._checks import whole_number
 from walkernel.datasets._dataset import Dataset
 from walkernel.graph import Graph
-from walkernel.io._meshes import face_edges, vertex_normals
+from walkernel.io import face_edges, vertex_normals
 
 # Zachary's karate club (1977): 34 members, 78 friendships, and the side each took when the club split.
 KARATE_EDGES = """

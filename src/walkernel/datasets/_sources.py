@@ -24,7 +24,7 @@ from walkernel.datasets._converters import (
     from_mesh,
     from_target_table,
 )
-from walkernel.io._contents import optional
+from walkernel.io import optional
 
 ADDRESS = "https://raw.githubusercontent.com"
 MIT = "MIT (repository)"

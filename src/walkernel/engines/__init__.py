@@ -16,10 +16,12 @@ from walkernel.engines._sampling import checked_spec, features_job, sample_featu
 from walkernel.engines._stored_features import StoredFeatures, open_features, store
 
 if TYPE_CHECKING:
+    from walkernel.engines._cluster import open_client
     from walkernel.engines._cuda import CUDA
     from walkernel.engines._dask import Dask
+    from walkernel.engines._tensors import csr_tensor
 
-_LATE = {"CUDA": "_cuda", "Dask": "_dask"}
+_LATE = {"CUDA": "_cuda", "Dask": "_dask", "csr_tensor": "_tensors", "open_client": "_cluster"}
 
 __all__ = [
     "CPU",
@@ -29,7 +31,9 @@ __all__ = [
     "FeatureJob",
     "StoredFeatures",
     "checked_spec",
+    "csr_tensor",
     "features_job",
+    "open_client",
     "open_features",
     "resolve",
     "sample_features",

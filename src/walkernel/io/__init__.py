@@ -6,7 +6,24 @@ without pickle, and arrays of Python objects are refused. Readers of single form
 below; each returns ``Contents`` and raises ``ValueError`` through ``malformed``.
 """
 
-from walkernel.io._contents import Contents
+from walkernel.io._contents import Contents, malformed, optional, split_lines
+from walkernel.io._edge_lists import find_layout, read_integers, refuse_lines
+from walkernel.io._meshes import face_edges, read_mesh, vertex_normals
 from walkernel.io._reading import is_readable, known_suffixes, load_graph, read_file
 
-__all__ = ["Contents", "is_readable", "known_suffixes", "load_graph", "read_file"]
+__all__ = [
+    "Contents",
+    "face_edges",
+    "find_layout",
+    "is_readable",
+    "known_suffixes",
+    "load_graph",
+    "malformed",
+    "optional",
+    "read_file",
+    "read_integers",
+    "read_mesh",
+    "refuse_lines",
+    "split_lines",
+    "vertex_normals",
+]

@@ -94,7 +94,7 @@ def read_edge_list(path: Path, directed: bool, relabel: bool) -> Contents:
     edges = read_integers(path, layout) if layout.integers else None
     unusable = edges is None or edges.ends.min() < 0
     if layout.integers and unusable and not relabel:
-        explain(path, layout)
+        refuse_lines(path, layout)
     if edges is None:
         return Contents(_labelled(path, layout, directed), {})
     if relabel:
@@ -150,7 +150,7 @@ def read_integers(path: Path, layout: Layout) -> Edges | None:
     return None if infinite else edges
 
 
-def explain(path: Path, layout: Layout) -> NoReturn:
+def refuse_lines(path: Path, layout: Layout) -> NoReturn:
     """Raise the error of the first line that is not an edge between two ids."""
     for number, fields in _rows(path, layout):
         _check_row(path, number, fields, layout)

@@ -16,74 +16,24 @@ n times smaller and T n² times.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtri
 
 from walkernel.features import largest_norm
 from walkernel.operators._groups import normalize_columns, root_sum_of_squares, standard_errors
+from walkernel.planning import Accuracy
 
 if TYPE_CHECKING:
     from walkernel.operators._walk import WalkOperator
 
-CONFIDENCE = 0.95
-"""Share of all samples whose error is within the margin."""
-ROUNDING = 1e-13
-"""Relative error of sums of floating-point numbers."""
 MAX_TIMES = 1e100
 """How many times the norm of its estimate a kernel's norm may be, lest its square overflow."""
 ENTRIES, MIN_COLUMNS, MAX_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
 ENTRIES_OF_T, MIN_OF_T = 2**10, 2
 """The same for the signs that T is taken from."""
-
-
-class Accuracy(NamedTuple):
-    """Squared Frobenius norms, in a unit in which that of K̂ is one."""
-
-    once: float
-    """Of what goes with one over the number of walks, A − 2T."""
-    twice: float
-    """Of what goes with its square, T."""
-    signal: float
-    """Of K."""
-    freedom: float
-    """Degrees of freedom of the squared error: how many independent errors of the same size it is made of."""
-    n_groups: int
-
-    @property
-    def error(self) -> float:
-        """The relative error; infinite where it drowns the kernel, NaN where it cannot be told."""
-        if not self.is_known:
-            return np.nan
-        squared = self.once + self.twice
-        return float(np.hypot(np.sqrt(squared / self.signal), ROUNDING)) if self.signal > 0 else np.inf
-
-    @property
-    def margin(self) -> float:
-        """How many times its estimate the error of a sample is at most, in 95 % of all samples.
-
-        The squared errors of a sample and of its estimate have ``freedom`` and (n_groups − 1) times as many
-        degrees of freedom: the square root of a quantile of the F distribution.
-        """
-        others = max(1, self.n_groups - 1)
-        return float(np.sqrt(fdtri(self.freedom, others * self.freedom, CONFIDENCE)))
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the norms are numbers."""
-        return bool(np.isfinite(self).all())
-
-    def share_for(self, error: float) -> float:
-        """Return x, such that walks of x times the variance in the mean have a relative error.
-
-        It solves (A − 2T) x + T x² = ε²‖K‖²; 0 where the norm of K is not known.
-        """
-        wanted = error**2 * max(0.0, self.signal)
-        root = np.sqrt(self.once**2 + 4 * self.twice * wanted)
-        return float(2 * wanted / (self.once + root)) if self.once + root > 0 else 1.0
 
 
 def accuracy(K: WalkOperator) -> Accuracy:

@@ -1,21 +1,22 @@
 """The operator: a kernel matrix one can use without having it.
 
-An engine subclasses ``KernelOperator`` and gives four methods: the product with a matrix, the
-transpose, rows, and entries. Everything a user calls is derived from these.
+A subclass of ``KernelOperator`` gives three methods: the product with a matrix, the transpose, and a block of
+rows. Everything a user calls is derived from these, unless there is a faster way.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, shown, whole_number
-from walkernel._door import door, warn
+from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, whole_number
+from walkernel._door import door
 from walkernel.graph import Graph
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._explanation import Explanation
@@ -28,8 +29,6 @@ NEIGHBORS_AT_ONCE = 2**9
 """Nodes whose neighbours' walks are in memory at a time."""
 RUNNERS_UP = 20
 """Nodes left out, at least, whose error bars are compared with those of the neighbours."""
-HUBS_CHECKED = 16
-"""Nodes of most edges at which ``topk`` looks whether walks lead to their neighbours."""
 
 
 class KernelOperator(LinearOperator):
@@ -46,8 +45,6 @@ class KernelOperator(LinearOperator):
 
     _public_name = "KernelOperator"
     """What errors call it, of whichever subclass it is."""
-    _is_exact = False
-    """Whether nothing is random."""
 
     def __init__(self, graph: Graph, ids: NDArray[np.int64]) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, ids.size))
@@ -65,12 +62,8 @@ class KernelOperator(LinearOperator):
         """Return Kᵀ."""
 
     @abstractmethod
-    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return rows at positions of ``nodes``, dense."""
-
-    @abstractmethod
-    def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return entries at flat arrays of positions."""
+    def _row_block(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the few rows, dense, at positions of ``nodes``."""
 
     @abstractmethod
     def explain(self) -> Explanation:
@@ -95,11 +88,28 @@ class KernelOperator(LinearOperator):
     def _matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         return self._matmat(v.reshape(-1, 1)).ravel()
 
-    def _rmatmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._transpose()._matmat(V)
+    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return rows at positions of ``nodes``, dense."""
+        rows = np.empty((positions.size, self.shape[1]))
+        for part in self._blocks(positions.size):
+            rows[part] = self._row_block(positions[part])
+        return rows
 
-    def _rmatvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._transpose()._matvec(v)
+    def _blocks(self, n_rows: int) -> Iterator[slice]:
+        """Yield which rows are made together."""
+        size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
+        for first in range(0, n_rows, size):
+            yield slice(first, first + size)
+
+    def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return entries at flat arrays of positions."""
+        needed, where = np.unique(rows, return_inverse=True)
+        result = np.empty(rows.size)
+        for part in self._blocks(needed.size):
+            inside = (where >= part.start) & (where < part.stop)
+            block = self._row_block(needed[part])
+            result[inside] = block[where[inside] - part.start, columns[inside]]
+        return result
 
     def __matmul__(self, other: Any) -> Any:
         """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers.
@@ -117,14 +127,15 @@ class KernelOperator(LinearOperator):
             array = np.asarray(None)
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
             refuse("the right-hand side", "a real vector or matrix", other, error=TypeError)
-        if array.shape[0] != self.shape[1]:
-            refuse(
-                "the right-hand side",
-                f"of length {self.shape[1]}, one value for each node",
-                Described(f"shape {array.shape}"),
-            )
+        self._check_length("the right-hand side", array.shape, array.shape[0])
         values = array.astype(np.float64, copy=False)
         return self._matvec(values) if values.ndim == 1 else self._matmat(values)
+
+    def _check_length(self, side: str, shape: Any, length: int) -> None:
+        """Refuse what K is multiplied with where it has not one value for each node."""
+        if length != self.shape[0]:
+            rule = f"of length {self.shape[0]}, one value for each node"
+            refuse(side, rule, Described(f"shape {tuple(shape)}"))
 
     def _times_tensor(self, other: Any) -> Any:
         """Return K @ v as a tensor for a tensor."""
@@ -132,9 +143,7 @@ class KernelOperator(LinearOperator):
         if other.is_complex() or str(other.layout) != "torch.strided" or other.ndim not in (1, 2):
             got = Described(f"a tensor of shape {tuple(other.shape)}, {other.dtype} and {other.layout}")
             refuse(what, "a real vector or matrix", got, error=TypeError)
-        if other.shape[0] != self.shape[1]:
-            rule = f"of length {self.shape[1]}, one value for each node"
-            refuse(what, rule, Described(f"shape {tuple(other.shape)}"))
+        self._check_length(what, other.shape, other.shape[0])
         if other.requires_grad:
             remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
             refuse(what, "a tensor without gradients", Described("one that requires them"), remedy)
@@ -151,12 +160,8 @@ class KernelOperator(LinearOperator):
         if isinstance(other, LinearOperator):
             return super().__rmatmul__(other)
         array = other if _is_tensor(other) else np.asarray(other)
-        if array.ndim not in (1, 2) or array.shape[-1] != self.shape[0]:
-            refuse(
-                "the left-hand side",
-                f"of length {self.shape[0]}, one value for each node",
-                Described(f"shape {tuple(array.shape)}"),
-            )
+        length = array.shape[-1] if array.ndim in (1, 2) else -1
+        self._check_length("the left-hand side", array.shape, length)
         return self._transpose() @ array if array.ndim == 1 else (self._transpose() @ array.T).T
 
     @door
@@ -183,12 +188,16 @@ class KernelOperator(LinearOperator):
     @door
     def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
         """Return K[rows[k], cols[k]], broadcasting as NumPy indexing does."""
+        i, j = self._pairs(rows, cols)
+        return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
+
+    def _pairs(self, rows: Any, cols: Any) -> list[NDArray[np.int64]]:
+        """Return the positions of entries, row and column, broadcast against each other."""
         i, j = self._positions("rows", rows), self._positions("cols", cols)
         try:
-            i, j = np.broadcast_arrays(i, j)
+            return list(np.broadcast_arrays(i, j))
         except ValueError:
             refuse("rows and cols", "of shapes that broadcast", Described(f"shapes {i.shape} and {j.shape}"))
-        return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
     @door
     def estimate(self, rows: Any, cols: Any) -> Estimate:
@@ -210,12 +219,11 @@ class KernelOperator(LinearOperator):
         >>> bool((abs(value - exact) < 4 * stderr + 1e-9).all())
         True
         """
-        values = self.entries(rows, cols)
+        i, j = self._pairs(rows, cols)
+        values = self._entries(i.ravel(), j.ravel()).reshape(i.shape)
         if not values.size:
             return Estimate(values, np.zeros(values.shape), 0)
-        i = np.broadcast_to(self._positions("rows", rows), values.shape).ravel()
-        j = np.broadcast_to(self._positions("cols", cols), values.shape).ravel()
-        return self._entry_estimate(i, j, values)
+        return self._entry_estimate(i.ravel(), j.ravel(), values)
 
     def _entry_estimate(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
@@ -288,36 +296,13 @@ class KernelOperator(LinearOperator):
         of the 16 nodes of the most edges to the last of its neighbours.
         """
         positions, found, values = self._best(nodes, k)
-        if not self._is_exact:
-            self._warn_of_few_walks(positions, found, values)
+        self._warn_of_few_walks(positions, found, values)
         return Neighbors(self._names(found), values)
 
     def _warn_of_few_walks(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        """Warn where walks found too few neighbours, or the last one by few walks, at nodes of most edges."""
-        k, last = found.shape[1], found[:, -1]
-        complete = np.flatnonzero(last >= 0)
-        ids, indptr = self.ids[positions[complete]], self.graph.indptr
-        edges = indptr[ids + 1] - indptr[ids]
-        hubs = complete[np.argsort(-edges, kind="stable")[:HUBS_CHECKED]]
-        few = hubs[self._are_rare(positions[hubs], last[hubs], values[hubs, -1])]
-        missing = np.flatnonzero(last < 0)
-        for rows, trouble in (
-            (missing, f"the walks found fewer than {k} similar nodes, and the remaining values are NaN, for"),
-            (few, f"hardly a walk leads to the last of the {k} nodes found, and others may be nearer, for"),
-        ):
-            if rows.size:
-                node = shown(self.graph.names(self.ids[positions[rows[:1]]])[0])
-                others = f" and {rows.size - 1} other nodes" if rows.size > 1 else ""
-                remedy = "Use more walks, or estimate_topk, which tells which of them are certain."
-                warn(f"{trouble} node {node}{others}. {remedy}")
-
-    def _are_rare(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
-        """Tell of entries whether hardly a walk contributes to them, where that can be told."""
-        return np.zeros(rows.size, dtype=bool)
+        """Warn where walks found too few neighbours, or the last one by few walks."""
 
     @door
     def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
@@ -368,9 +353,8 @@ class KernelOperator(LinearOperator):
         fits_in_memory((positions.size, k), "Use a smaller k.")
         found = np.full((positions.size, k), -1, dtype=np.int64)
         values = np.full((positions.size, k), np.nan)
-        size = max(1, ROWS_AT_ONCE // max(1, self.shape[1]))
-        for first in range(0, positions.size, size):
-            self._topk_block(positions[first : first + size], found[first:], values[first:])
+        for part in self._blocks(positions.size):
+            self._topk_block(positions[part], found[part], values[part])
         return positions, found, values
 
     def _names(self, found: NDArray[np.int64]) -> NDArray[Any]:
@@ -382,7 +366,7 @@ class KernelOperator(LinearOperator):
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        block = self._rows(positions)
+        block = self._row_block(positions)
         for i, (position, row) in enumerate(zip(positions, block, strict=True)):
             row[position] = 0.0
             candidates = np.flatnonzero(row > 0)
@@ -419,20 +403,6 @@ class KernelOperator(LinearOperator):
 def _is_tensor(value: object) -> bool:
     """Tell whether something is a tensor of PyTorch, without importing that."""
     return any((kind.__module__, kind.__name__) == ("torch", "Tensor") for kind in type(value).__mro__)
-
-
-def entries_by_rows(
-    operator: KernelOperator, rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return entries at flat arrays of positions from whole rows, some at a time."""
-    needed, where = np.unique(rows, return_inverse=True)
-    result = np.empty(rows.size)
-    size = max(1, ROWS_AT_ONCE // operator.shape[1])
-    for first in range(0, needed.size, size):
-        inside = (where >= first) & (where < first + size)
-        block = operator._rows(needed[first : first + size])
-        result[inside] = block[where[inside] - first, columns[inside]]
-    return result
 
 
 def check_nodes(graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:

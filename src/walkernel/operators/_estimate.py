@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from walkernel._checks import check_instance, one_of, progress_callback, refuse
@@ -23,13 +22,17 @@ from walkernel.engines import Engine, FeatureJob, resolve, store
 from walkernel.features import FeatureMatrix, SumFeatures, check_convergence, identity_features
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators._accuracy import accuracy
 from walkernel.operators._base import KernelOperator, check_nodes
+from walkernel.operators._explanation import feature_bytes
 from walkernel.operators._groups import Groups
 from walkernel.operators._stitched import StitchedOperator
-from walkernel.operators._tolerance import meet_tolerance
 from walkernel.operators._walk import FeatureOperator, LazyOperator, WalkOperator, debiasing
-from walkernel.planning import Plan, Request, check_reach, is_two_sided, make_plan
+from walkernel.planning import Plan, Request, first_plan, make_plan, refine
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
+
+Sample = Callable[[FeatureJob], Sequence[FeatureMatrix]]
+"""What makes features: an engine, in memory or in files."""
 
 
 @door
@@ -110,30 +113,6 @@ def estimate_kernel(
     >>> wk.estimate_kernel(graph, wk.Diffusion(sigma=1.0), tolerance=1e-3).explain().error <= 1e-3
     True
     """
-    request = validate_request(
-        graph, kernel, n_walks,
-        sampler=sampler, nodes=nodes, pair=pair, ensembles=ensembles, stitches=stitches, budget=budget,
-    )  # fmt: skip
-    where, report = resolve(engine), progress_callback(progress)
-    if directory is not None:
-        check_no_tolerance(tolerance)
-    source = partial(_sample_features, where, report, directory)
-    return build_operator(request, tolerance, check_seed(seed), where, source)
-
-
-def validate_request(
-    graph: Graph,
-    kernel: Kernel,
-    n_walks: int | None,
-    *,
-    sampler: Sampler | None,
-    nodes: Any,
-    pair: str,
-    ensembles: str | None,
-    stitches: int | None,
-    budget: float | None,
-) -> Request:
-    """Check what was asked for."""
     check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
     one_of("pair", pair, ("auto", "symmetric", "lazy"))
@@ -141,80 +120,65 @@ def validate_request(
     if sampler is not None:
         check_instance("sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
-    ids = check_nodes(graph, nodes)
-    return Request(graph, kernel, ids, pair, ensembles, n_walks, budget, sampler, stitches, nodes is not None)
-
-
-def build_operator(
-    request: Request, tolerance: float | None, seed: int, engine: Engine, source: Source
-) -> KernelOperator:
-    """Decide what was left open, and make the operator from the features of a source."""
-
-    def walk(plan: Plan) -> WalkOperator:
-        factors = _factors(request, plan, seed, engine, source)
-        return factors[0] if plan.weights.stitches == 1 else StitchedOperator(request.graph, factors)
-
-    if tolerance is not None:
-        return meet_tolerance(request, tolerance, walk)
-    plan = make_plan(request)
-    check_reach(request, plan)
-    return walk(plan)
-
-
-def check_no_tolerance(tolerance: float | None) -> None:
-    """Refuse to keep walks in files that are thrown away when more are needed."""
-    if tolerance is not None:
+    request = Request(
+        graph, kernel, check_nodes(graph, nodes), pair, ensembles, n_walks, budget, sampler, stitches,
+        local=nodes is not None, tolerance=tolerance,
+    )  # fmt: skip
+    where, report = resolve(engine), progress_callback(progress)
+    if directory is not None and tolerance is not None:  # walks are thrown away when more are needed
         remedy = "Estimate without a directory first, and take n_walks and sampler of K.groups.left."
         refuse("tolerance", "None with a directory", tolerance, remedy)
+    seed = check_seed(seed)
 
+    def sample(job: FeatureJob) -> Sequence[FeatureMatrix]:
+        """Return the features of a job; in a directory, one folder has those of each direction of walks."""
+        if directory is None:
+            return where.features(job, report)
+        folder = "against-edges" if job.spec.transpose else "along-edges"
+        return store(file_path(directory, parameter="directory") / folder, job, None, where, report)
 
-Source = Callable[[FeatureJob], Sequence[FeatureMatrix]]
-"""What makes features: an engine, in memory or in files."""
+    def walk(plan: Plan) -> WalkOperator:
+        factors = _factors(request, plan, seed, where.local, sample)
+        return factors[0] if plan.weights.stitches == 1 else StitchedOperator(graph, factors)
 
-
-def _sample_features(
-    engine: Engine,
-    progress: Callable[[int, int], object] | None,
-    directory: str | os.PathLike[str] | None,
-    job: FeatureJob,
-) -> Sequence[FeatureMatrix]:
-    """Return the features of a job; in a directory, one folder has those of each direction of walks."""
-    if directory is None:
-        return engine.features(job, progress)
-    place = file_path(directory, parameter="directory")
-    folder = place / ("against-edges" if job.spec.transpose else "along-edges")
-    return store(folder, job, None, engine, progress)
+    if tolerance is None:
+        return walk(make_plan(request))
+    plan: Plan | None = first_plan(request)
+    while plan is not None:
+        K = walk(plan)
+        plan = refine(request, plan, accuracy(K), K.n_steps, feature_bytes(K.factors))
+    return K
 
 
 def _factors(
-    request: Request, plan: Plan, seed: int, engine: Engine, source: Source
+    request: Request, plan: Plan, seed: int, engine: Engine, sample: Sample
 ) -> list[FeatureOperator]:
     """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
     graph, weights = request.graph, plan.weights
     spec = WalkSpec(graph, request.ids, plan.n_walks, plan.sampler, seed, matrix=request.kernel.matrix)
-    independent = is_two_sided(weights, plan.ensembles)
+    independent = plan.sides == 2
     evens, odds = list(range(0, 2 * weights.stitches, 2)), list(range(1, 2 * weights.stitches, 2))
     together = [[*evens, *odds]] if independent and not graph.directed else [evens]
     together += [odds] if independent and graph.directed else []
     found: dict[int, FeatureMatrix] = {}
     for streams in together:
-        found |= zip(streams, _sample(spec, plan, source, streams), strict=True)
+        found |= zip(streams, _sample_together(spec, plan, sample, streams), strict=True)
     n_steps = sum(rows.n_steps for rows in found.values())
     factors = []
     for stream in evens:
         left = spec.on_stream(stream)
         right = None if weights.other is None else left.opposite() if independent else left
-        groups = Groups(left, right, weights, plan.ensembles, engine.local, n_steps)
+        groups = Groups(left, right, weights, plan.ensembles, engine, n_steps)
         factors.append(_join(plan, found, groups))
     return factors
 
 
-def _sample(spec: WalkSpec, plan: Plan, source: Source, streams: list[int]) -> list[FeatureMatrix]:
+def _sample_together(spec: WalkSpec, plan: Plan, sample: Sample, streams: list[int]) -> list[FeatureMatrix]:
     """Sample sets of walks that go in the same direction; several factors keep their exact heads once."""
     spec = (spec.opposite() if streams[0] % 2 else spec).on_stream(streams[0])
     f = plan.weights.values(spec.longest + 1, spec.scale)
     separate = plan.weights.stitches > 1 and plan.sampler.head > 0
-    found = source(FeatureJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
+    found = sample(FeatureJob(spec, f, tuple(streams), plan.ensembles == "debiased", separate))
     if not separate:
         return list(found)
     *walked, head = found
@@ -232,10 +196,7 @@ def _join(plan: Plan, found: dict[int, FeatureMatrix], groups: Groups) -> Featur
     reached = None
     if ids.size < graph.n_nodes:
         reached, sides = left.compact(*sides[1:])
-    about: dict[str, Any] = {
-        "pair": plan.weights.pair, "ensembles": plan.ensembles, "note": plan.note, "groups": groups,
-        "reached": reached,
-    }  # fmt: skip
+    about: dict[str, Any] = {"groups": groups, "note": plan.note, "reached": reached}
     if groups.right is None:
         return LazyOperator(graph, ids, *sides, **about)
     if plan.ensembles == "debiased":

@@ -1,7 +1,6 @@
 """Polynomials of the matrix: K v by sparse products, deterministic, in O(edges) memory.
 
-Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
-Directed M: the Taylor series, cut where a bound on the rest is below the tolerance. Both are certified:
+They are Chebyshev series for symmetric M and Taylor series for directed M (``planning``), and certified:
 ‖K v − K̂ v‖ ≤ tol · κ · ‖v‖. For symmetric M, κ is the maximum of |K| on the interval, whose ends are ±1, or
 ±ρ(|A|) for the adjacency matrix, and the norm is the Euclidean one. For directed M, κ = Σ |αₖ| ρᵏ, and the
 norm is the Euclidean one for the normalized matrix and a weighted maximum norm for the others.
@@ -20,61 +19,55 @@ from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import check_convergence, multiply
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator, entries_by_rows
+from walkernel.operators._base import KernelOperator
 from walkernel.operators._explanation import Explanation, megabytes
-from walkernel.planning import suited_polynomial
+from walkernel.planning import Polynomial, suited_polynomial
 
 MAX_DIAGONAL = 2**34
 """Multiplications that a diagonal, one unit vector for each node, may cost."""
 
 
 class PolynomialOperator(KernelOperator):
-    """K̂ = Σₖ cₖ pₖ(M) with a three-term recurrence p₀ = 1, p₁ = x, p_{k+1} = a·x·pₖ − b·p_{k−1}.
+    """K̂ = Σₖ cₖ pₖ(M): p₀ = 1, p₁ = x = M / unit, and for directed graphs p_{k+1} = x·pₖ, the powers.
 
-    (a, b) = (2, 1) are the Chebyshev polynomials and (1, 0) the powers, of x = M / radius.
+    For undirected ones p_{k+1} = 2x·pₖ − p_{k−1}, the Chebyshev polynomials. ``matrix`` is M / unit.
     """
 
-    _is_exact = True
-
     def __init__(
-        self,
-        graph: Graph,
-        matrix: scipy.sparse.sparray,
-        coefficients: NDArray[np.float64],
-        recurrence: tuple[float, float],
-        tol: float,
-        n_threads: int | None = None,
+        self, graph: Graph, matrix: scipy.sparse.sparray, polynomial: Polynomial, n_threads: int | None = None
     ) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
-        self.matrix, self.coefficients, self.recurrence, self.tol = matrix, coefficients, recurrence, tol
-        self.n_threads = n_threads
+        self.matrix, self.polynomial, self.n_threads = matrix, polynomial, n_threads
 
     def __repr__(self) -> str:
-        kind = "Chebyshev" if self.recurrence[1] else "Taylor"
         n = self.shape[0]
-        return f"KernelOperator({n}x{n}, {kind} polynomial of degree {self.coefficients.size - 1})"
+        return f"KernelOperator({n}x{n}, {self._kind})"
+
+    @property
+    def _kind(self) -> str:
+        name = "Taylor" if self.graph.directed else "Chebyshev"
+        return f"{name} polynomial of degree {self.polynomial.n_products}"
 
     def explain(self) -> Explanation:
         """Say in words and numbers what it is made of."""
-        kind, products = "Chebyshev" if self.recurrence[1] else "Taylor", self.coefficients.size - 1
+        products, tol = self.polynomial.n_products, self.polynomial.tol
         n_bytes = self.matrix.data.nbytes + self.matrix.indices.nbytes + self.matrix.indptr.nbytes
         text = (
-            f"A {kind} polynomial of degree {products} on {self.shape[0]} nodes, deterministic: K @ v takes "
-            f"{products} sparse products, and its error is certified to be below {self.tol:.1g} times κ‖v‖.\n"
+            f"A {self._kind} on {self.shape[0]} nodes, deterministic: K @ v takes "
+            f"{products} sparse products, and its error is certified to be below {tol:.1g} times κ‖v‖.\n"
             f"{megabytes(n_bytes)}. It has no features, and rows and entries cost as much as products with "
             "the whole graph: for those, and for a few nodes, use estimate_kernel."
         )
-        return Explanation(text, 0, n_bytes, self.tol, products)
+        return Explanation(text, 0, n_bytes, tol, products)
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        a, b = self.recurrence
-        c = self.coefficients
+        c = self.polynomial.coefficients
         result = c[0] * V
         before, current = V, V
         for k in range(1, c.size):
             product = self._multiply(current)
-            if k > 1:
-                product = a * product - b * before if b else a * product
+            if k > 1 and not self.graph.directed:
+                product = 2.0 * product - before
             before, current = current, product
             result += c[k] * current
         return result
@@ -88,23 +81,16 @@ class PolynomialOperator(KernelOperator):
     def _transpose(self) -> PolynomialOperator:
         if not self.graph.directed:
             return self
-        own = (self.coefficients, self.recurrence, self.tol, self.n_threads)
-        return PolynomialOperator(self.graph, self.matrix.T, *own)
+        return PolynomialOperator(self.graph, self.matrix.T, self.polynomial, self.n_threads)
 
-    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        transposed = self._transpose()
-        result = np.empty((positions.size, self.shape[1]))
-        size = max(1, ROWS_AT_ONCE // self.shape[1])
-        for first in range(0, positions.size, size):
-            part = positions[first : first + size]
-            units = np.zeros((self.shape[0], part.size))
-            units[part, np.arange(part.size)] = 1.0
-            result[first : first + size] = transposed._matmat(units).T
-        return result
+    def _row_block(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        units = np.zeros((self.shape[0], positions.size))
+        units[positions, np.arange(positions.size)] = 1.0
+        return self._transpose()._matmat(units).T
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.unique(rows)
-        cost = needed.size * self.coefficients.size * (self.matrix.nnz + self.shape[0])
+        cost = needed.size * self.polynomial.coefficients.size * (self.matrix.nnz + self.shape[0])
         if cost > MAX_DIAGONAL:
             refuse(
                 "the entries asked for",
@@ -112,7 +98,7 @@ class PolynomialOperator(KernelOperator):
                 Described(f"{needed.size} rows of a graph of {self.shape[0]} nodes"),
                 "Use estimate_kernel, whose entries and diagonal cost only their own walks.",
             )
-        return entries_by_rows(self, rows, columns)
+        return super()._entries(rows, columns)
 
 
 @door
@@ -151,10 +137,9 @@ def polynomial_operator(
     where = polynomial_engine(engine)
     check_convergence(graph, kernel)
     M = graph.to_scipy(kernel.matrix)
-    unit, terms, tol = suited_polynomial(graph, kernel, tol)
-    recurrence = (1.0, 0.0) if graph.directed else (2.0, 1.0)
-    scaled = M if unit == 1.0 else M / unit
-    return PolynomialOperator(graph, scaled, terms, recurrence, tol, where.n_threads)
+    polynomial = suited_polynomial(graph, kernel, tol)
+    scaled = M if polynomial.unit == 1.0 else M / polynomial.unit
+    return PolynomialOperator(graph, scaled, polynomial, where.n_threads)
 
 
 def polynomial_engine(engine: str | Engine | None) -> CPU:

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, refuse
 from walkernel.features import HostFeatures, largest_norm
 from walkernel.graph import Graph
-from walkernel.operators._base import ROWS_AT_ONCE, entries_by_rows
 from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, with_rounding
 from walkernel.operators._groups import jackknife_errors, left_out_deviations
 from walkernel.operators._unseen import ELEMENTS_AT_ONCE, ratio, unseen_error, walk_laws
@@ -49,17 +48,11 @@ class StitchedOperator(WalkOperator):
         The graph.
     factors : sequence of FeatureOperator
         Independent estimates of K^(1/l), alike but for their walks.
-
-    Attributes
-    ----------
-    stitches : int
-        l, the number of factors.
     """
 
     def __init__(self, graph: Graph, factors: Sequence[FeatureOperator]) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
-        self._factors, self.stitches = tuple(factors), len(factors)
-        self.pair, self.ensembles, self.note = factors[0].pair, factors[0].ensembles, factors[0].note
+        self._factors, self.groups, self.note = tuple(factors), factors[0].groups, factors[0].note
         self._products = _products(self.factors, self.ensembles == "shared", graph.directed)
         self._transposed: StitchedOperator | None = None
 
@@ -85,32 +78,26 @@ class StitchedOperator(WalkOperator):
             transposed._transposed, self._transposed = self, transposed
         return self._transposed
 
-    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _row_block(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         block = np.zeros((positions.size, self.shape[1]))
-        size = max(1, ROWS_AT_ONCE // self.shape[1])
-        for first in range(0, positions.size, size):
-            part = slice(first, first + size)
-            for begin, *rest in self._products:
-                columns = begin._rows(positions[part]).T
-                for operator in rest:
-                    columns = operator._transpose()._matmat(columns)
-                block[part] += columns.T / len(self._products)
+        for begin, *rest in self._products:
+            columns = begin._row_block(positions).T
+            for operator in rest:
+                columns = operator._transpose()._matmat(columns)
+            block += columns.T / len(self._products)
         return block
 
     def _entries(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.unique(rows).size
-        if needed * self._deposits() > MAX_PRODUCTS:
+        per_row = sum(factor.left.nnz + factor.right.nnz for factor in chain(*self._products))
+        if needed * per_row > MAX_PRODUCTS:
             refuse(
                 "the entries asked for",
                 "in few enough rows for a product of factors",
                 Described(f"{needed} rows of a graph of {self.shape[0]} nodes"),
                 "Use stitches=1, whose entries and diagonal cost only their own walks.",
             )
-        return entries_by_rows(self, rows, columns)
-
-    def _deposits(self) -> int:
-        """Return what a row of K̂ costs in multiplications."""
-        return sum(factor.left.nnz + factor.right.nnz for factor in chain(*self._products))
+        return super()._entries(rows, columns)
 
     def _entry_errors(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the jackknife's standard errors, or those of the law of the walks where it tells of more."""
@@ -161,7 +148,7 @@ class StitchedOperator(WalkOperator):
         n, n_walks, laws = self.shape[0], self.groups.left.n_walks, walk_laws(self.groups)
         fronts = [law.fronts(self.ids) for law in laws]
         f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
-        laws = [law.normalize_columns(f_size) for law in laws]
+        laws = [law.in_unit(f_size) for law in laws]
         units = np.zeros((n, nodes.size))
         units[nodes, np.arange(nodes.size)] = 1.0
         before, after = (units, 1.0), [(units, 1.0)]
@@ -223,7 +210,7 @@ class StitchedOperator(WalkOperator):
             )
         for parts in zip(*(factor.groups.leave_one_out() for factor in self.factors), strict=True):
             factors = [
-                FeatureOperator(self.graph, self.ids, *sides, correction=own, ensembles=self.ensembles)
+                FeatureOperator(self.graph, self.ids, *sides, groups=self.groups, correction=own)
                 for sides, own in parts
             ]
             yield StitchedOperator(self.graph, factors)
@@ -246,6 +233,9 @@ def _products(
     """Return the products of operators whose mean is K̂."""
     if shared:
         one = HostFeatures(scipy.sparse.eye_array(factors[0].shape[0], format="csr"))
-        halves = [FeatureOperator(factor.graph, factor.ids, factor.left, one) for factor in factors[:-1]]
+        halves = [
+            FeatureOperator(factor.graph, factor.ids, factor.left, one, groups=factor.groups)
+            for factor in factors[:-1]
+        ]
         return [(*halves, factors[-1], *_transposed(halves))]
     return [factors] if directed else [factors, _transposed(factors)]

@@ -99,7 +99,7 @@ class WalkLaw(NamedTuple):
         """Whether the head leaves nothing to the walks."""
         return self.is_closed and not self.factors.any()
 
-    def normalize_columns(self, unit: float) -> WalkLaw:
+    def in_unit(self, unit: float) -> WalkLaw:
         """Return the law for f in some unit, so that powers of it do not overflow."""
         return self._replace(factors=self.factors / unit)
 
@@ -243,7 +243,7 @@ def _block_errors(
     spreads = []
     for law, own, other in zip(laws, (left, right), others, strict=False):
         fronts = law.fronts(np.searchsorted(nodes, own.ids))
-        spread = law.normalize_columns(unit).spread(_columns(other, nodes) / size, fronts)
+        spread = law.in_unit(unit).spread(_columns(other, nodes) / size, fronts)
         spreads.append([moment[own.where, other.where] for moment in spread])
     variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
     variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))

@@ -10,27 +10,29 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from walkernel._checks import fits_in_memory, refuse
-from walkernel._door import door
+from walkernel._checks import fits_in_memory, shown
+from walkernel._door import door, warn
 from walkernel.features import FeatureMatrix, largest_norm
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import ROWS_AT_ONCE, KernelOperator
+from walkernel.operators._base import KernelOperator
 from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, largest_rest, with_rounding
-from walkernel.operators._explain import explain_walks
-from walkernel.operators._explanation import Explanation
+from walkernel.operators._explanation import Explanation, explain_walks
 from walkernel.operators._groups import Groups, standard_errors
 from walkernel.operators._neighbors import keep_best
 from walkernel.operators._unseen import unseen_errors
+
+HUBS_CHECKED = 16
+"""Nodes of most edges at which ``topk`` looks whether walks lead to their neighbours."""
 
 
 class WalkOperator(KernelOperator):
     """K̂ from walks: one factor, or the product of several."""
 
-    stitches: int
-    pair: str
-    ensembles: str
+    groups: Groups
+    """The walks of the first factor in groups; those of the others are alike."""
     note: str
+    """Why the pair is not the symmetric one, where that was not asked for."""
 
     @property
     @abstractmethod
@@ -52,12 +54,19 @@ class WalkOperator(KernelOperator):
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
     @property
-    def groups(self) -> Groups:
-        """The walks of the first factor in groups; those of the others are alike."""
-        groups = self.factors[0]._groups
-        if groups is None:
-            refuse("the operator", "made by estimate_kernel to have error bars", self)
-        return groups
+    def stitches(self) -> int:
+        """The number of factors."""
+        return len(self.factors)
+
+    @property
+    def pair(self) -> str:
+        """The pair of weights, "symmetric" or "lazy"."""
+        return self.groups.weights.pair
+
+    @property
+    def ensembles(self) -> str:
+        """Which walks the two sides have: "independent", "shared" or "debiased"."""
+        return self.groups.ensembles
 
     @property
     def n_steps(self) -> int:
@@ -74,6 +83,33 @@ class WalkOperator(KernelOperator):
         """Say in words and numbers what was chosen and why, and what it is worth."""
         return explain_walks(self)
 
+    def _warn_of_few_walks(
+        self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        """Warn where walks found too few neighbours, or the last one by few walks, at nodes of most edges."""
+        k, last = found.shape[1], found[:, -1]
+        complete = np.flatnonzero(last >= 0)
+        ids, indptr = self.ids[positions[complete]], self.graph.indptr
+        edges = indptr[ids + 1] - indptr[ids]
+        hubs = complete[np.argsort(-edges, kind="stable")[:HUBS_CHECKED]]
+        few = hubs[self._are_rare(positions[hubs], last[hubs], values[hubs, -1])]
+        missing = np.flatnonzero(last < 0)
+        for rows, trouble in (
+            (missing, f"the walks found fewer than {k} similar nodes, and the remaining values are NaN, for"),
+            (few, f"hardly a walk leads to the last of the {k} nodes found, and others may be nearer, for"),
+        ):
+            if rows.size:
+                node = shown(self.graph.names(self.ids[positions[rows[:1]]])[0])
+                others = f" and {rows.size - 1} other nodes" if rows.size > 1 else ""
+                remedy = "Use more walks, or estimate_topk, which tells which of them are certain."
+                warn(f"{trouble} node {node}{others}. {remedy}")
+
+    def _are_rare(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Tell of entries whether hardly a walk contributes to them, where that can be told."""
+        return np.zeros(rows.size, dtype=bool)
+
     def _product_errors(self, V: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
         deviations, doubled = self.deviations(V, second_order=True)
         return standard_errors(deviations, doubled), deviations.shape[-1]
@@ -86,17 +122,15 @@ class FeatureOperator(WalkOperator):
     ----------
     left, right : FeatureMatrix, (n, c)
         Features of the row and of the column nodes; the c columns are any nodes that both have in common.
+    groups : Groups
+        The walks in groups, for error bars.
     correction : ndarray, (n,), optional
         What is added on the diagonal: minus the bias of shared walks.
-    pair, ensembles, note : str
-        How the two sides came about, for ``repr``.
-    groups : Groups, optional
-        The walks in groups, for error bars.
+    note : str
+        Why the pair is not the symmetric one, for ``repr``.
     reached : ndarray of int64, (c,), optional
         The nodes that the columns of the features stand for; all nodes of the graph if not given.
     """
-
-    stitches = 1
 
     def __init__(
         self,
@@ -105,17 +139,14 @@ class FeatureOperator(WalkOperator):
         left: FeatureMatrix,
         right: FeatureMatrix,
         *,
+        groups: Groups,
         correction: NDArray[np.float64] | None = None,
-        pair: str = "symmetric",
-        ensembles: str = "independent",
         note: str = "",
-        groups: Groups | None = None,
         reached: NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(graph, ids)
-        self._groups, self._reached = groups, reached
         self.left, self.right, self.correction = left, right, correction
-        self.pair, self.ensembles, self.note = pair, ensembles, note
+        self.groups, self.note, self._reached = groups, note, reached
         self._transposed: FeatureOperator | None = None
 
     @property
@@ -140,9 +171,8 @@ class FeatureOperator(WalkOperator):
             return self
         if self._transposed is None:
             transposed = FeatureOperator(
-                self.graph, self.ids, self.right, self.left,
-                correction=self.correction, pair=self.pair, ensembles=self.ensembles, note=self.note,
-                groups=self._groups and self._groups.transposed(), reached=self._reached,
+                self.graph, self.ids, self.right, self.left, groups=self.groups.transposed(),
+                correction=self.correction, note=self.note, reached=self._reached,
             )  # fmt: skip
             transposed._transposed, self._transposed = self, transposed
         return self._transposed
@@ -151,12 +181,8 @@ class FeatureOperator(WalkOperator):
         """Return rows of Φ₁Φ₂ᵀ."""
         return self.right.row_products(self.left.rows(positions))
 
-    def _rows(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        block = np.empty((positions.size, self.shape[1]))
-        size = max(1, ROWS_AT_ONCE // self.shape[1])
-        for first in range(0, positions.size, size):
-            part = positions[first : first + size]
-            self._sparse_rows(part).toarray(out=block[first : first + size])
+    def _row_block(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        block = self._sparse_rows(positions).toarray()
         if self.correction is not None:
             block[np.arange(positions.size), positions] += self.correction[positions]
         return block
@@ -209,8 +235,9 @@ class FeatureOperator(WalkOperator):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return by how much groups of walks deviate in K V, and √T; all walks are walked again for each."""
         self.groups.check_number()
-        options: dict[str, Any] = {"reached": self._reached, "second_order": second_order}
-        return self.groups.deviations(self.left, self.right, V, **options)
+        return self.groups.deviations(
+            self.left, self.right, V, reached=self._reached, second_order=second_order
+        )
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]

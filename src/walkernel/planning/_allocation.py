@@ -45,8 +45,6 @@ class Allocation(NamedTuple):
     n_walks: int
     """Walks from each node, for each side and factor."""
     stitches: int
-    edges: float
-    """Edges that the head of a node follows on average."""
     score: float
     """What the squared relative error goes with."""
 
@@ -106,47 +104,32 @@ def allocate_budget(
     *,
     sides: int,
     stitches: Iterable[int],
+    is_polynomial: bool = False,
 ) -> Allocation | None:
     """Return the best way to spend a number of steps from each node; None if they are too few for any.
 
     ``sizes_of(l)`` are the |f_k| of each of l factors; of the numbers of factors the first is taken for which
-    there are steps enough.
+    there are steps enough. For a kernel of finite degree it is the one of least relative error: a root of a
+    polynomial may be one, which heads have all of, or may decay far slower than it.
     """
-    for factors in stitches:
-        sizes = sizes_of(factors)
-        best: Allocation | None = None
-        for head, cost in enumerate(costs):
-            if cost > budget / 2 or head >= sizes.size - 1:
-                break
-            found = _spent(sizes, head, cost, (budget - cost) / (factors * sides))
-            if found is not None and (best is None or found.score < best.score):
-                best = found._replace(stitches=factors)
-        if best is not None:
-            return best
-    return None
+    spent = filter(None, (_best_head(sizes_of(n), costs, budget, sides, n) for n in stitches))
+    if not is_polynomial:
+        return next(spent, None)
+
+    def relative_error(own: Allocation) -> float:
+        return own.stitches * own.score / float(sizes_of(own.stitches).sum()) ** 2
+
+    return min(spent, key=relative_error, default=None)
 
 
-def allocate_to_polynomial(
-    sizes_of: Callable[[int], Sizes],
-    costs: list[float],
-    budget: float,
-    *,
-    sides: int,
-    stitches: Iterable[int],
+def _best_head(
+    sizes: Sizes, costs: list[float], budget: float, sides: int, stitches: int
 ) -> Allocation | None:
-    """Return the same for a kernel of finite degree: of all numbers of factors that of least relative error.
-
-    A root of a polynomial may be one, which heads have all of, or may decay far slower than it.
-    """
-    best, least = None, np.inf
-    for factors in stitches:
-        found = allocate_budget(sizes_of, costs, budget, sides=sides, stitches=[factors])
-        if found is None:
-            continue
-        error = factors * found.score / float(sizes_of(factors).sum()) ** 2
-        if best is None or error < least:
-            best, least = found, error
-    return best
+    """Return the best way to spend the steps on a number of factors, if there are enough."""
+    affordable = [cost for cost in costs[: sizes.size - 1] if cost <= budget / 2]
+    steps = [(budget - cost) / (stitches * sides) for cost in affordable]
+    found = filter(None, (_spent(sizes, head, own, stitches) for head, own in enumerate(steps)))
+    return min(found, key=lambda own: own.score, default=None)
 
 
 def is_exact(sizes: Sizes, head: int) -> bool:
@@ -154,14 +137,14 @@ def is_exact(sizes: Sizes, head: int) -> bool:
     return float(sizes[head + 1 :].sum()) <= NOTHING * float(sizes.sum())
 
 
-def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Allocation | None:
+def _spent(sizes: Sizes, head: int, steps: float, stitches: int) -> Allocation | None:
     """Return the walks that so many steps of one set of walks are enough for.
 
     They are in whole groups, and as long as uses up the steps that are left then. Where nothing is left for
     them to do, they are few and stay where they are.
     """
     if is_exact(sizes, head):
-        return Allocation(CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS, 1, cost, 0.0)
+        return Allocation(CoupledWalks((RARELY,), head=head, group=1), MANY_GROUPS, stitches, 0.0)
     law = matched_after(sizes, head)
     n_walks = min(int(steps / law.sum() + 1e-9), MAX_PLANNED_WALKS)
     n_walks -= n_walks % next((g for g in (16, 8) if n_walks >= MANY_GROUPS * g), 4 if n_walks >= 16 else 1)
@@ -173,7 +156,8 @@ def _spent(sizes: Sizes, head: int, cost: float, steps: float) -> Allocation | N
         if n_walks * longer.sum() > steps:
             break
         law = longer
-    return Allocation(CoupledWalks(tuple(law), head=head, group=group_of(n_walks)), n_walks, 1, cost, score)
+    sampler = CoupledWalks(tuple(law), head=head, group=group_of(n_walks))
+    return Allocation(sampler, n_walks, stitches, score)
 
 
 def allocate_walks(
@@ -183,17 +167,15 @@ def allocate_walks(
 
     ``law_after(head)`` is the length law S(1), S(2), … of the walks after a head.
     """
-    best: Allocation | None = None
-    for head, cost in enumerate(costs):
-        if head >= sizes.size - 1 and best is not None:
-            break
-        law = law_after(head)
-        score = walk_variance(sizes, head, law) / n_walks * (cost + n_walks * law.sum())
-        if best is None or score < best.score:
-            sampler = CoupledWalks(tuple(law), head=head, group=group_of(n_walks))
-            best = Allocation(sampler, n_walks, 1, cost, score)
-    assert best is not None
-    return best
+    heads = range(max(1, min(len(costs), sizes.size - 1)))
+    laws = [law_after(head) for head in heads]
+    scores = [
+        walk_variance(sizes, head, law) / n_walks * (cost + n_walks * law.sum())
+        for head, law, cost in zip(heads, laws, costs, strict=False)
+    ]
+    best = min(heads, key=scores.__getitem__)
+    sampler = CoupledWalks(tuple(laws[best]), head=best, group=group_of(n_walks))
+    return Allocation(sampler, n_walks, 1, scores[best])
 
 
 def matched_after(sizes: Sizes, head: int) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from walkernel.planning._allocation import (
     MIN_PLANNED_WALKS,
     Allocation,
     allocate_budget,
-    allocate_to_polynomial,
     allocate_walks,
     head_costs,
     matched_after,
@@ -45,6 +44,14 @@ class Request(NamedTuple):
     sampler: Sampler | None
     stitches: Any
     local: bool
+    tolerance: Any = None
+
+    @property
+    def steps(self) -> float:
+        """Steps from each node that were asked for, or the default."""
+        if self.budget is None:
+            return float(DEFAULT_STEPS)
+        return real_number("budget", self.budget, above=0) / self.ids.size
 
 
 class Plan(NamedTuple):
@@ -56,15 +63,34 @@ class Plan(NamedTuple):
     sampler: Sampler
     n_walks: int
 
+    @property
+    def sides(self) -> int:
+        """Sets of walks of each factor."""
+        return count_sides(self.weights, self.ensembles)
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of walks, of all sides and factors."""
+        return self.weights.stitches * self.sides
+
 
 def make_plan(request: Request) -> Plan:
-    """Decide all that is left open."""
+    """Decide all that is left open, and warn of walks that are too short for the kernel."""
+    plan = decide(request)
+    warn_of_short_walks(request, plan)
+    return plan
+
+
+def decide(request: Request) -> Plan:
+    """Return the plan for a number of walks or of steps, whatever the walks reach."""
     if request.n_walks is not None and request.budget is not None:
         refuse("budget", "None if n_walks is given", request.budget, "Give one of the two.")
     weights, note = settle(request)
+    _refuse_ensembles(request.graph, weights, request.ensembles)
+    one_set = weights.other is not None and not request.graph.directed  # may serve both sides
+    ensembles = request.ensembles or ("debiased" if one_set else "independent")
     if request.sampler is not None or not _has_finite_variance(request, weights):
-        return _with_sampler(request, weights, note)
-    ensembles = _ensembles(request, weights)
+        return _with_sampler(request, weights, note, ensembles)
     spent = _allocate(request, weights, ensembles)
     weights = weights.stitched(spent.stitches)
     if request.n_walks is not None and ensembles == "debiased" and request.ensembles is None:
@@ -74,7 +100,7 @@ def make_plan(request: Request) -> Plan:
     return Plan(weights, note, ensembles, spent.sampler, spent.n_walks)
 
 
-def check_reach(request: Request, plan: Plan) -> None:
+def warn_of_short_walks(request: Request, plan: Plan) -> None:
     """Warn if hardly any of the walks are as long as the kernel is wide; one walk has no error bars."""
     if plan.n_walks > 1:
         warn_of_unreached(Modulated.of(request.graph, plan.weights), plan.sampler, plan.n_walks)
@@ -86,13 +112,20 @@ def settle(request: Request) -> tuple[Pair, str]:
     if request.stitches is not None:
         stitches = whole_number("stitches", request.stitches, 1, MAX_STITCHES)
     weights, note = choose_pair(request.graph, request.kernel, request.pair, request.sampler, stitches)
-    _check_stitches(stitches, request.local, weights, note)
+    if stitches > 1 and weights.other is None:
+        reason = f" ({note})" if note else ""
+        refuse("stitches", f"1 with the lazy pair{reason}", stitches,
+               "Only the symmetric pair can be stitched.")  # fmt: skip
+    if stitches > 1 and request.local:
+        remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
+        received = Described(f"stitches={stitches}")
+        refuse("nodes", "None with more than one stitch", received, remedy)
     return weights, note
 
 
 def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
     """Choose head, law, groups and factors for a number of walks or of steps."""
-    two_sided, stitches = is_two_sided(weights, ensembles), weights.stitches
+    sides, stitches = count_sides(weights, ensembles), weights.stitches
 
     def sizes_of(factors: int) -> NDArray[np.float64]:
         return walked_sizes(request, weights.stitched(factors))
@@ -106,29 +139,29 @@ def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
         limit = n_walks * float(matched_after(sizes, 0).sum()) * stitches
         walks = allocate_walks(sizes, costs(limit), n_walks, lambda head: matched_after(sizes, head))
         return walks._replace(stitches=stitches)
-    steps = DEFAULT_STEPS * 1.0
-    if request.budget is not None:
-        steps = real_number("budget", request.budget, above=0) / request.ids.size
-    edges, sides = costs(steps / 2), 2 if two_sided else 1
-    numbers = [stitches]
+    steps, numbers = request.steps, [stitches]
     chooses = weights.other is not None and request.budget is not None and request.stitches is None
     if chooses and not request.local:
         factors = {n: weights.stitched(n) for n in range(MAX_CHOSEN, 0, -1)}
         numbers = [n for n, own in factors.items() if n == 1 or _has_finite_variance(request, own)]
         numbers = [n for n in numbers if Modulated.of(request.graph, factors[n]).is_served] or [1]
-    if len(numbers) > 1 and math.isfinite(request.kernel.degree):
-        spent = allocate_to_polynomial(sizes_of, edges, steps, sides=sides, stitches=numbers[::-1])
-    else:
-        spent = allocate_budget(sizes_of, edges, steps, sides=sides, stitches=numbers)
+    is_polynomial = len(numbers) > 1 and math.isfinite(request.kernel.degree)
+    spent = allocate_budget(
+        sizes_of, costs(steps / 2), steps,
+        sides=sides, stitches=numbers[::-1] if is_polynomial else numbers, is_polynomial=is_polynomial,
+    )  # fmt: skip
     if spent is not None:
         return spent
+    law = matched_after(sizes_of(stitches), 0)
+    per_walk = float(law.sum()) * sides * stitches
     fewest = 2 if ensembles == "debiased" else 1
-    return _few_steps(sizes_of(stitches), stitches, sides, steps, request, fewest)
+    count = _enough(int(steps / per_walk + 1e-9), per_walk, request, fewest)
+    return Allocation(CoupledWalks(tuple(law), group=1), count, stitches, np.inf)
 
 
-def is_two_sided(weights: Pair, ensembles: str) -> bool:
-    """Tell whether each side has walks of its own."""
-    return weights.other is not None and ensembles == "independent"
+def count_sides(weights: Pair, ensembles: str) -> int:
+    """Return the number of sets of walks of a factor: 2 if each side has walks of its own."""
+    return 2 if weights.other is not None and ensembles == "independent" else 1
 
 
 def walked_sizes(request: Request, weights: Pair) -> NDArray[np.float64]:
@@ -143,37 +176,22 @@ def edges_of_heads(
     request: Request, weights: Pair, ensembles: str, limit: float, n_probes: int = HEAD_PROBES
 ) -> list[float]:
     """Return the edges that exact heads of 0, 1, … hops follow from a node on average, up to a limit."""
-    directions = weights.directions if is_two_sided(weights, ensembles) else (False,)
+    directions = weights.directions[: count_sides(weights, ensembles)]
     return head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, n_probes=n_probes)
 
 
-def _few_steps(
-    sizes: NDArray[np.float64], stitches: int, sides: int, steps: float, request: Request, fewest: int
-) -> Allocation:
-    """Return the few walks that a small budget is enough for, or refuse it."""
-    law = matched_after(sizes, 0)
-    per_walk = float(law.sum()) * sides * stitches
-    count = _enough(int(steps / per_walk + 1e-9), per_walk, request, fewest)
-    return Allocation(CoupledWalks(tuple(law), group=1), count, stitches, 0.0, np.inf)
-
-
-def _with_sampler(request: Request, weights: Pair, note: str) -> Plan:
+def _with_sampler(request: Request, weights: Pair, note: str, ensembles: str) -> Plan:
     """Count the walks of a sampler that was given, or of a last resort."""
-    graph, is_pair = request.graph, weights.other is not None
-    _refuse_ensembles(graph, weights, request.ensembles)
-    count = 1 if request.n_walks is None else whole_number("n_walks", request.n_walks, 1, MAX_WALKS)
-    sampler = checked_sampler(graph, weights, request.sampler)
-    one_set = is_pair and not graph.directed  # may serve both sides
-    sides = 2 if is_pair and (request.ensembles == "independent" or graph.directed) else 1
+    count = 0 if request.n_walks is None else whole_number("n_walks", request.n_walks, 1, MAX_WALKS)
+    sampler = checked_sampler(request.graph, weights, request.sampler)
+    group = sampler.coupling.group
+    count = count or _count(request, sampler, weights, count_sides(weights, ensembles))
+    if request.ensembles is None and count <= group:
+        ensembles = "independent"
     if request.n_walks is None:
+        sides = count_sides(weights, ensembles)
         count = _count(request, sampler, weights, sides)
-    ensembles = request.ensembles or (
-        "debiased" if one_set and count > sampler.coupling.group else "independent"
-    )
-    if request.n_walks is None:
-        sides = 2 if is_two_sided(weights, ensembles) else 1
-        count = _count(request, sampler, weights, sides)
-        fewest = sampler.coupling.group + 1 if ensembles == "debiased" else 1
+        fewest = group + 1 if ensembles == "debiased" else 1
         count = min(_enough(count, sampler.mean_steps * sides * weights.stitches, request, fewest), MAX_WALKS)
     _check_groups(ensembles, count, sampler)
     return Plan(weights, note, ensembles, sampler, count)
@@ -181,11 +199,9 @@ def _with_sampler(request: Request, weights: Pair, note: str) -> Plan:
 
 def _count(request: Request, sampler: Sampler, weights: Pair, sides: int) -> int:
     """Return the walks from each node that the steps are enough for, if any."""
-    steps, limit = DEFAULT_STEPS * 1.0, np.inf
-    if request.budget is not None:
-        limit = steps = real_number("budget", request.budget, above=0) / request.ids.size
+    steps = request.steps
     if sampler.head:
-        directions = weights.directions[:sides]
+        directions, limit = weights.directions[:sides], np.inf if request.budget is None else steps
         costs = head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, sampler.head)
         if len(costs) <= sampler.head:
             rule = f"enough for the edges of exact heads of {sampler.head} hops"
@@ -210,12 +226,6 @@ def _has_finite_variance(request: Request, weights: Pair) -> bool:
     return Modulated.of(request.graph, weights).largest_p_halt() > 0
 
 
-def _ensembles(request: Request, weights: Pair) -> str:
-    _refuse_ensembles(request.graph, weights, request.ensembles)
-    symmetric = weights.other is not None and not request.graph.directed
-    return request.ensembles or ("debiased" if symmetric else "independent")
-
-
 def _refuse_ensembles(graph: Graph, weights: Pair, ensembles: str | None) -> None:
     """Refuse to share walks where that estimates something else."""
     if ensembles not in ("shared", "debiased"):
@@ -237,15 +247,3 @@ def _check_groups(ensembles: str, n_walks: int, sampler: Sampler) -> None:
     if ensembles == "debiased" and n_walks <= group:
         rule = f"at least {group + 1} for ensembles='debiased': two groups of walks"
         refuse("n_walks", rule, n_walks)
-
-
-def _check_stitches(stitches: int, local: bool, weights: Pair, note: str) -> None:
-    """Refuse to stitch what has no symmetric pair, and a part of the graph."""
-    if stitches > 1 and weights.other is None:
-        reason = f" ({note})" if note else ""
-        refuse("stitches", f"1 with the lazy pair{reason}", stitches,
-               "Only the symmetric pair can be stitched.")  # fmt: skip
-    if stitches > 1 and local:
-        remedy = "A stitched kernel is a product over the whole graph. Use stitches=1 for a few nodes."
-        received = Described(f"stitches={stitches}")
-        refuse("nodes", "None with more than one stitch", received, remedy)
