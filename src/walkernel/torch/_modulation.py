@@ -61,7 +61,7 @@ class ModulationBase(nn.Module):
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients f₁ * f₂ of the exact kernel, (length,)."""
-        first, second = (_values(side) for side in self.sides(_length(length)))
+        first, second = (_values(side) for side in self.sides(whole_number("length", length, 1)))
         return np.convolve(first, second)[:length]
 
     def n_terms(self, longest: int | None = None) -> int:
@@ -70,7 +70,7 @@ class ModulationBase(nn.Module):
         ``longest`` is the largest number of terms in use, for instance by walks; without it, f must decay.
         """
         needed = 1
-        for side in self.sides(MAX_TERMS if longest is None else _length(longest)):
+        for side in self.sides(MAX_TERMS if longest is None else whole_number("length", longest, 1)):
             sizes = np.abs(_values(side))
             needed = max(
                 needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
@@ -114,7 +114,7 @@ class Modulation(ModulationBase):
 
     def modulation(self, length: int) -> NDArray[np.float64]:
         """Return f(0) … f(length − 1) as an array, (length,)."""
-        return _values(self(_length(length)))
+        return _values(self(whole_number("length", length, 1)))
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
         """Return the kernel with coefficients f * f, usable wherever kernels are.
@@ -320,7 +320,7 @@ class ModulationPair(ModulationBase):
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
         """Return the kernel with coefficients f₁ * f₂, of ``length`` terms each."""
-        n = self.n_terms() if length is None else _length(length)
+        n = self.n_terms() if length is None else whole_number("length", length, 1)
         first, second = (_values(side) for side in self.sides(n))
         return PowerSeries(np.convolve(first, second), matrix=matrix)
 
@@ -353,10 +353,6 @@ def _values(f: Tensor) -> NDArray[np.float64]:
         got = Described(f"{values[where]} at length {where}")
         refuse("f", "finite", got, "Train it again from another start, or with a smaller rate.")
     return values
-
-
-def _length(length: object) -> int:
-    return whole_number("length", length, 1)
 
 
 def _sequence(name: str, values: Any) -> tuple[Any, ...]:
