@@ -110,39 +110,26 @@ def learned_methods(run: Run) -> dict[str, Sides]:
     """Return the fixed kernels and the two that are learned on the cylinder, which is done once."""
     length = WALKS.longest + 1
     found = {name: Sides(f, f, WALKS) for name, f in ((n, k.modulation(length)) for n, k in FIXED.items())}
-    learning = (("learned", WALKS, _learn), ("signed, exact hops", EXACT_HOPS, _learn_signed))
-    for name, sampler, learn in learning:
-        first, second = (np.array(f) for f in run.kept(f"meshes/{name}", partial(learn, run, length)))
+    for name, sampler in (("learned", WALKS), ("signed, exact hops", EXACT_HOPS)):
+        learn = partial(_learn, run, sampler, length)
+        first, second = (np.array(f) for f in run.kept(f"meshes/{name}", learn))
         found[name] = Sides(first, second, sampler)
     return found
 
 
-def _learn(run: Run, length: int) -> list[list[float]]:
-    """Learn the paper's network with the angular loss."""
-    from walkernel.torch import NeuralModulation
+def _learn(run: Run, sampler: Sampler, length: int) -> list[list[float]]:
+    """Learn the paper's network, or a filter of either sign of the first three hops, all of them exact."""
+    from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, Schedule, fit_to_task
 
-    return _fitted(run, length, WALKS, NeuralModulation(decay=C), normalize=False, rate=0.01)
-
-
-def _learn_signed(run: Run, length: int) -> list[list[float]]:
-    """Learn a filter of either sign of the first three hops, all of them exact."""
-    from walkernel.torch import FreeModulation, ModulationPair
-
-    start = ModulationPair(FreeModulation([0.0, 1.0, 0.0, 0.0]), FreeModulation([1.0]))
-    return _fitted(run, length, EXACT_HOPS, start, normalize=True, rate=0.02)
-
-
-def _fitted(
-    run: Run, length: int, sampler: Sampler, start: Any, *, normalize: bool, rate: float
-) -> list[list[float]]:
-    from walkernel.torch import Schedule, fit_to_task
-
+    signed = sampler is EXACT_HOPS
+    filters = ModulationPair(FreeModulation([0.0, 1.0, 0.0, 0.0]), FreeModulation([1.0]))
     mesh = surface("cylinder")
     n_epochs = 1000 if run.full else 600
     fit = fit_to_task(
         mesh.graph, np.arange(mesh.graph.n_nodes), mesh.normals, n_walks=N_WALKS, sampler=sampler,
-        modulation=start, walks="fresh", masked=MASKED, patience=None, seed=run.seed, normalize=normalize,
-        schedule=Schedule(n_epochs, rate, every=n_epochs // 100),
+        modulation=filters if signed else NeuralModulation(decay=C), walks="fresh", masked=MASKED,
+        patience=None, seed=run.seed, normalize=signed,
+        schedule=Schedule(n_epochs, 0.02 if signed else 0.01, every=n_epochs // 100),
     )  # fmt: skip
     return [side.tolist() for side in fit.modulation.sides(length)]
 

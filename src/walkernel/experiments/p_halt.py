@@ -9,7 +9,8 @@ variance is infinite, and means over repeats, however small they look, tell noth
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,7 @@ def largest_p_halt(kernel: Kernel) -> float:
 
 def _groups(rows: list[Row]) -> list[list[Row]]:
     """Return the rows of each kernel and graph."""
-    pairs = dict.fromkeys((row["kernel"], row["graph"]) for row in rows)
-    return [[row for row in rows if (row["kernel"], row["graph"]) == pair] for pair in pairs]
+    return [list(group) for _, group in groupby(rows, itemgetter("kernel", "graph"))]
 
 
 def draw(rows: dict[str, list[Row]], figure: Any) -> None:

@@ -135,7 +135,7 @@ def read_integers(path: Path, layout: Layout) -> Edges | None:
                 file.readline()
             while lines := file.readlines(BYTES_AT_ONCE):
                 blocks.append(_parse(lines, layout))
-    except ValueError:  # who reads the file again, line by line, finds out where it is
+    except ValueError:  # callers then read it line by line, and name the line of an error
         return None
     table = np.concatenate(blocks)
     del blocks

@@ -308,9 +308,8 @@ def _starts(
             NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=own)
             for init, own in zip(("flat", "random", "random"), seeds, strict=True)
         ]
-    if isinstance(modulation, ModulationBase):
-        return [deepcopy(modulation)]
-    given = _as_list("modulation", "a modulation", modulation)
+    one_only = isinstance(modulation, ModulationBase)
+    given: list[Any] = [modulation] if one_only else _as_list("modulation", "a modulation", modulation)
     for one in given:
         if not isinstance(one, ModulationBase):
             got = Described(type(one).__name__)
