@@ -35,35 +35,11 @@ INTEGER = re.compile(r"[+-]?[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 TITLE = re.compile(r"(?!(?i:inf(inity)?|nan|na|null|none)$)[^\W\d].*")
 """What a column of weights may be called; not what stands for a missing number."""
-HEADER_NAMES = frozenset(
-    [
-        "source",
-        "target",
-        "src",
-        "dst",
-        "dest",
-        "from",
-        "to",
-        "id_1",
-        "id_2",
-        "id1",
-        "id2",
-        "node_1",
-        "node_2",
-        "node1",
-        "node2",
-        "from_node",
-        "to_node",
-        "fromnodeid",
-        "tonodeid",
-        "source_id",
-        "target_id",
-        "head",
-        "tail",
-        "start",
-        "end",
-    ]
-)
+HEADER_NAMES = {
+    *("source", "target", "src", "dst", "dest", "from", "to", "head", "tail", "start", "end"),
+    *("id_1", "id_2", "id1", "id2", "node_1", "node_2", "node1", "node2"),
+    *("from_node", "to_node", "fromnodeid", "tonodeid", "source_id", "target_id"),
+}
 WEIGHTED = np.dtype([("start", np.int64), ("end", np.int64), ("weight", np.float64)])
 RELABEL = "Pass relabel=True to read every node as a label."
 

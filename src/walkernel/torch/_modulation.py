@@ -128,6 +128,11 @@ class Modulation(ModulationBase):
         """
         return SquaredSeries(self.modulation(self.n_terms() if length is None else length), matrix=matrix)
 
+    def _state(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return attributes, and the parameters as lists of numbers, which JSON keeps to the last bit."""
+        parameters = {name: tensor.cpu().double().tolist() for name, tensor in self.state_dict().items()}
+        return {**{name: getattr(self, name) for name in names}, "parameters": parameters}
+
 
 class NeuralModulation(Modulation):
     """f(l) = amplitude · decayˡ · softplus(network(l)): the paper's network, or a larger one.
@@ -217,11 +222,7 @@ class NeuralModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("hidden", "activation", "signed", "decay", "amplitude")
-        return {
-            "kind": "neural",
-            **{name: getattr(self, name) for name in names},
-            "parameters": _parameter_lists(self),
-        }
+        return {"kind": "neural", **self._state(names)}
 
 
 class FreeModulation(Modulation):
@@ -284,8 +285,7 @@ class FreeModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("decay", "amplitude", "strength")
-        kept = {name: getattr(self, name) for name in names}
-        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _parameter_lists(self)}
+        return {"kind": "free", "initial": self.theta.shape[0], **self._state(names)}
 
 
 class ModulationPair(ModulationBase):
@@ -338,11 +338,6 @@ def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[
             drawn = torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.copy_(bound * (2 * drawn - 1))
     return layer
-
-
-def _parameter_lists(module: nn.Module) -> dict[str, Any]:
-    """Return the parameters as lists of numbers, which JSON keeps to the last bit."""
-    return {name: tensor.detach().cpu().double().tolist() for name, tensor in module.state_dict().items()}
 
 
 def _values(f: Tensor) -> NDArray[np.float64]:
