@@ -81,15 +81,13 @@ def left(folder):
 
 def offer(server, source, contents):
     for original, content in zip(source.originals, contents, strict=True):
-        server.files["/" + original.address.removeprefix(server.address + "/")] = content
+        server.files["/" + source.address(original).removeprefix(server.address + "/")] = content
 
 
 def toy(contents, convert, n_nodes, n_edges):
-    originals = tuple(
-        _sources.Original("someone/something/commit", f"folder/{name}", hashlib.sha256(content).hexdigest())
-        for name, content in contents.items()
-    )
-    return _sources.Source("toy", "graphs", n_nodes, n_edges, convert, "none", originals)
+    originals = {f"folder/{name}": hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    repository = "someone/something/commit"
+    return _sources.Source("toy", "graphs", n_nodes, n_edges, convert, "none", repository, originals)
 
 
 def failure(call, *arguments):

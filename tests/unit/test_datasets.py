@@ -275,7 +275,7 @@ class TestNames:
     def test_every_source_has_its_facts(self):
         expected = SIZES | MESHES
         assert {s.name: (s.n_nodes, s.n_edges) for s in _sources.SOURCES} == expected
-        hashes = [original.sha256 for source in _sources.SOURCES for original in source.originals]
+        hashes = [sha256 for source in _sources.SOURCES for sha256 in source.originals.values()]
         assert len(set(hashes)) == len(hashes) == 22
         assert all(len(bytes.fromhex(value)) == 32 for value in hashes)
 

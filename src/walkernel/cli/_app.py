@@ -55,7 +55,8 @@ class VariadicCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the name of the option before each of its values."""
-        repeatable = {name for option in self.params if _is_repeatable(option) for name in option.opts}
+        several = [option for option in self.params if getattr(option, "multiple", False)]
+        repeatable = {name for option in several for name in option.opts}
         repeated: list[str] = []
         flag, expected = "", False
         for argument in args:
@@ -69,10 +70,6 @@ class VariadicCommand(TyperCommand):
                 repeated.append(flag)
             repeated.append(argument)
         return super().parse_args(ctx, repeated)
-
-
-def _is_repeatable(option: Any) -> bool:
-    return bool(getattr(option, "multiple", False))
 
 
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

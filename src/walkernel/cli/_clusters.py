@@ -44,13 +44,11 @@ def connect(address: str | None) -> Iterator[Client | None]:
 
     from walkernel.engines import open_client
 
-    with _without_dask_logs():
-        client = open_client(address, SCHEDULER_TIMEOUT)
-        with client:
-            try:
-                yield client
-            except KilledWorker as error:
-                raise RuntimeError(f"Workers died repeatedly: {error}") from error
+    with _without_dask_logs(), open_client(address, SCHEDULER_TIMEOUT) as client:
+        try:
+            yield client
+        except KilledWorker as error:
+            raise RuntimeError(f"Workers died repeatedly: {error}") from error
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +15,6 @@ from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table
 
 if TYPE_CHECKING:
-    from walkernel.graph import Graph
-    from walkernel.kernels import Kernel
     from walkernel.operators import KernelOperator
 
 
@@ -48,6 +45,10 @@ def features(
 
     Example: walkernel features karate --out features --block-size 10
     """
+    import scipy.sparse
+
+    from walkernel._files import atomic_write
+    from walkernel.engines import sample_features
     from walkernel.features import Symmetric
     from walkernel.planning import checked_sampler
 
@@ -63,36 +64,19 @@ def features(
             from walkernel.engines import Dask
 
             options["engine"] = Dask(client, block_size)
+        if not out.suffix:
+            options |= {"directory": out, "block_size": block_size}
+        try:
+            rows: Any = sample_features(network, wanted, walks, **options)
+        except Interrupted:
+            if not out.suffix:
+                say(f"The finished blocks are kept in {out}. Run the same command again to resume.")
+            raise
         if out.suffix:
-            rows = _write_file(out, (network, wanted, walks), options)
-        else:
-            rows = _write_folder(out, (network, wanted, walks), options | {"block_size": block_size})
+            rows = rows if client is None else rows.to_scipy()
+            with atomic_write(out) as file:
+                scipy.sparse.save_npz(file, rows, compressed=False)
     say(f"{out}: {rows.shape[0]} nodes, {rows.nnz} nonzero entries, of {wanted}")
-
-
-def _write_file(out: Path, features: tuple[Graph, Kernel, int], options: dict[str, Any]) -> Any:
-    """Sample features and write them to one file."""
-    import scipy.sparse
-
-    from walkernel._files import atomic_write
-    from walkernel.engines import sample_features
-
-    found = sample_features(*features, **options)
-    rows = found.to_scipy() if "engine" in options else found
-    with atomic_write(out) as file:
-        scipy.sparse.save_npz(file, rows, compressed=False)
-    return rows
-
-
-def _write_folder(out: Path, features: tuple[Graph, Kernel, int], options: dict[str, Any]) -> Any:
-    """Sample features and write them block by block."""
-    from walkernel.engines import sample_features
-
-    try:
-        return sample_features(*features, directory=out, **options)
-    except Interrupted:
-        say(f"The finished blocks are kept in {out}. Run the same command again to resume.")
-        raise
 
 
 @app.command(cls=VariadicCommand)

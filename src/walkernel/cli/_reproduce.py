@@ -11,8 +11,6 @@ from walkernel.cli import _options as option
 from walkernel.cli._app import app, console, progress
 from walkernel.cli._results import show_table
 
-SIGNS = {True: "reproduced", False: "not reproduced", None: "no number to compare"}
-
 
 @app.command()
 def reproduce(
@@ -48,7 +46,7 @@ def reproduce(
         )
     show_table(
         ["study", "section", "", "seconds"],
-        [(f.study.name, f.study.section, SIGNS[f.verdict.holds], round(f.seconds)) for f in findings],
+        [(f.study.name, f.study.section, f.verdict.words, round(f.seconds)) for f in findings],
     )
     for finding in findings:
         console.print(f"{finding.study.name}: {finding.verdict.text}\n", markup=False, highlight=False)

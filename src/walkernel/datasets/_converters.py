@@ -33,7 +33,7 @@ def from_gml(paths: Sequence[Path]) -> ArrayDict:
     attributes = [G.nodes[node] for node in G]
     arrays["node_names"] = np.array([str(entry["label"]) for entry in attributes])
     arrays |= classes([str(entry["gt"]) if "gt" in entry else None for entry in attributes])
-    values = {(min(a, b), max(a, b)): value for a, b, value in _numbered(G, number)}
+    values = {tuple(sorted((number[a], number[b]))): value for a, b, value in G.edges(data="value")}
     ordered = [values[a, b] for a, b in arrays["edges"].tolist()]
     if None not in ordered:
         arrays["edge_value"] = np.array(ordered, dtype=np.float64)
@@ -116,10 +116,6 @@ def classes(names: Sequence[str | None]) -> ArrayDict:
     number = {name: i for i, name in enumerate(order)}
     labels = [-1 if name is None else number[name] for name in names]
     return {"labels": np.array(labels, dtype=np.int32), "label_names": np.array(order)}
-
-
-def _numbered(G: Any, number: dict[Any, int]) -> list[tuple[int, int, Any]]:
-    return [(number[a], number[b], value) for a, b, value in G.edges(data="value")]
 
 
 def _links(path: Path) -> NDArray[np.int64]:

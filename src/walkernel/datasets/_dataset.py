@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from walkernel.graph import Graph
 from walkernel.io import Contents
 
-NAME_LISTS = ("label_names", "target_names")
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
@@ -93,7 +91,7 @@ class Dataset:
 def from_contents(name: str, contents: Contents, licence: str = "not stated") -> Dataset:
     """Return the contents of a file as a data set."""
     data: dict[str, Any] = dict(contents.data)
-    for key in NAME_LISTS:
+    for key in ("label_names", "target_names"):
         if key in data:
             data[key] = tuple(data[key].tolist())
     for key in ("labels", "faces", "node_ids"):

@@ -40,19 +40,6 @@ SNAP = "sumanthratna/cpsc524-final-project/3619e8b2644ba41c389ca24e9a8d2995fbbb7
 TRIMESH = "mikedh/trimesh/a513c0e2cfa6dfbd3121a6dfd8ceb002b9ef55d8"
 
 
-class Original(NamedTuple):
-    """A file of a repository at a commit."""
-
-    repository: str
-    path: str
-    sha256: str
-
-    @property
-    def address(self) -> str:
-        """The public address of the file."""
-        return f"{ADDRESS}/{self.repository}/{self.path}"
-
-
 class Source(NamedTuple):
     """A data set in a file; ``convert`` is None if its originals cannot be read safely."""
 
@@ -62,7 +49,12 @@ class Source(NamedTuple):
     n_edges: int
     convert: Callable[[Sequence[Path]], ArrayDict] | None
     licence: str
-    originals: tuple[Original, ...]
+    repository: str  # with its commit
+    originals: dict[str, str]  # paths in it and their SHA-256
+
+    def address(self, original: str) -> str:
+        """Return the public address of one of the originals."""
+        return f"{ADDRESS}/{self.repository}/{original}"
 
     @property
     def file(self) -> Path:
@@ -72,89 +64,89 @@ class Source(NamedTuple):
 
 # fmt: off
 SOURCES = (
-    Source("dolphins", "graphs", 62, 159, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_connected_subgraphs/dolphins.gml",
-                 "efa96aea5b34537993c3b1ae3841e1273da4d006732b5df5ada3e06f861f4435"),
-    )),
-    Source("polbooks", "graphs", 105, 441, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_connected_subgraphs/polbooks.gml",
-                 "cab19bf3569c4df4076813f31febbc0cfe862349abdac7642eba83e285619551"),
-    )),
-    Source("football", "graphs", 115, 613, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_connected_subgraphs/football.gml",
-                 "f5f39481a0d66c029375bd79a7123ffbd17a7e61eb00bc6a2d159a134d3f331f"),
-    )),
-    Source("databases", "graphs", 1_046, 3_186, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_graphs/cora_subset/Databases.gml",
-                 "11132f07880e202f79da9ed757083df6bb606892020d04b6334ec788bdc551e2"),
-    )),
-    Source("eurosis", "graphs", 1_272, 6_454, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_connected_subgraphs/eurosis.gml",
-                 "6b1adfac02857c06adefadaa7827496430f8b47cf423a5d24248061aa6905bee"),
-    )),
-    Source("cora", "graphs", 2_485, 5_069, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_connected_subgraphs/cora/cora.gml",
-                 "71d6a5282573e1229048c2cb3e30d1947430c88a3f7beaa48a68de77ccadfbeb"),
-    )),
-    Source("citeseer", "graphs", 3_327, 4_552, from_gml, MIT, (
-        Original(COMMUNITIES, "gml_graphs/citeseer.gml",
-                 "2f4d3d7054e9aa2700b218d3cee21aad5ab85d3bce220385adbea94cb960837e"),
-    )),
-    Source("pubmed", "graphs", 19_717, 44_324, None, MIT, ()),
-    Source("facebook_pages", "graphs", 22_470, 170_823, from_class_table, MIT, (
-        Original(MUSAE_FACEBOOK, "facebook_large/facebook_edges.csv",
-                 "7c50d8f02a75cc0829577814a1fc14535164daa38d79c3612340c9e9cdbd4022"),
-        Original(MUSAE_FACEBOOK, "facebook_large/facebook_target.csv",
-                 "7bd96eafea3c2ca40f44bfa9e73642194696c21e38c7b29ed409c32ad14075cd"),
-    )),
-    Source("lastfm_asia", "graphs", 7_624, 27_806, from_class_table, MIT, (
-        Original(MUSAE_LASTFM, "lasftm_asia/lastfm_asia_edges.csv",
-                 "548eacff61bff564ab5007831fa4a7a30e1a3956075ffd24e43310ed33555842"),
-        Original(MUSAE_LASTFM, "lasftm_asia/lastfm_asia_target.csv",
-                 "91f19215f6eca8321feec038bd32900cf13fd4f7e041a9976cf202807c72ac16"),
-    )),
-    Source("wiki_chameleon", "graphs", 2_277, 31_371, from_target_table, MIT, (
-        Original(MUSAE_WIKI, "wikipedia/chameleon/chameleon_edges.csv",
-                 "b90d671846530ea7c0f6f6d0e3be98eb512ecd8e9741811940fe4029d991b266"),
-        Original(MUSAE_WIKI, "wikipedia/chameleon/chameleon_target.csv",
-                 "5816b4731cbd156738095550d1f6e37caf6f4dabe1d660c035156408ae6bae43"),
-    )),
-    Source("minnesota", "graphs", 2_642, 3_303, from_matlab, "BSD-3-Clause (repository)", (
-        Original(PYGSP, "pygsp/data/pointclouds/minnesota.mat",
-                 "a3cbf534020de2e4cf10fe0d5ba57e903466f5712e757f74e28e0bb91027de08"),
-    )),
-    Source("road_fla", "graphs", 1_070_376, 1_343_951, from_dimacs, "public domain (repository)", (
-        Original(ROADS, "FLA.gr.xz",
-                 "9ec88b60ca5cdb4e31c128cb3bb0559ac3b34164f50704621f03b326eeb48bee"),
-    )),
-    Source("soc_epinions", "graphs", 75_879, 405_740, from_links, UNSTATED, (
-        Original(SNAP, "datasets/soc-Epinions1.txt.gz",
-                 "69a2dab71fa5e3a0715487599fc16ca17ddc847379325a6c765bbad6e3e36938"),
-    )),
-    Source("cylinder", "meshes", 210, 624, from_mesh, MIT, (
-        Original(TRIMESH, "models/cylinder.stl",
-                 "64cc6af4c1c52ed281313f7eef03bd79cfb75b954912e646391e6564d7f592fa"),
-    )),
-    Source("teapot", "meshes", 480, 1_373, from_mesh, MIT, (
-        Original(TRIMESH, "models/teapot.stl",
-                 "2c0c36eba0f33d0f10429e9f7e06bf34fa3df0bc9ee1082fd32eb89cd483e9b6"),
-    )),
-    Source("idler-riser", "meshes", 782, 2_358, from_mesh, MIT, (
-        Original(TRIMESH, "models/idler_riser.STL",
-                 "8fb9237ab07cdd50b033ade13d79f14ba9ac68cefb0be07cb993a535a344b733"),
-    )),
-    Source("busted", "meshes", 1_941, 5_817, from_mesh, MIT, (
-        Original(TRIMESH, "models/busted.STL",
-                 "ec9d11fd0db249f1e40b737d07227cfc2f06bbd033e3dcc9e785b5ec25b8d024"),
-    )),
-    Source("torus", "meshes", 4_350, 13_050, from_mesh, MIT, (
-        Original(TRIMESH, "models/torus.STL",
-                 "91441a7f60479bda93c59dd88134da3b4f33d1df71729fe71e1b2ae989974da3"),
-    )),
-    Source("cycloidal", "meshes", 21_384, 64_810, from_mesh, MIT, (
-        Original(TRIMESH, "models/cycloidal.ply",
-                 "d10f336ff4c4ca7f2c262b1fd880a2ac2bbe1ea60c072951f3f5003986481e5a"),
-    )),
+    Source("dolphins", "graphs", 62, 159, from_gml, MIT, COMMUNITIES, {
+        "gml_connected_subgraphs/dolphins.gml":
+            "efa96aea5b34537993c3b1ae3841e1273da4d006732b5df5ada3e06f861f4435",
+    }),
+    Source("polbooks", "graphs", 105, 441, from_gml, MIT, COMMUNITIES, {
+        "gml_connected_subgraphs/polbooks.gml":
+            "cab19bf3569c4df4076813f31febbc0cfe862349abdac7642eba83e285619551",
+    }),
+    Source("football", "graphs", 115, 613, from_gml, MIT, COMMUNITIES, {
+        "gml_connected_subgraphs/football.gml":
+            "f5f39481a0d66c029375bd79a7123ffbd17a7e61eb00bc6a2d159a134d3f331f",
+    }),
+    Source("databases", "graphs", 1_046, 3_186, from_gml, MIT, COMMUNITIES, {
+        "gml_graphs/cora_subset/Databases.gml":
+            "11132f07880e202f79da9ed757083df6bb606892020d04b6334ec788bdc551e2",
+    }),
+    Source("eurosis", "graphs", 1_272, 6_454, from_gml, MIT, COMMUNITIES, {
+        "gml_connected_subgraphs/eurosis.gml":
+            "6b1adfac02857c06adefadaa7827496430f8b47cf423a5d24248061aa6905bee",
+    }),
+    Source("cora", "graphs", 2_485, 5_069, from_gml, MIT, COMMUNITIES, {
+        "gml_connected_subgraphs/cora/cora.gml":
+            "71d6a5282573e1229048c2cb3e30d1947430c88a3f7beaa48a68de77ccadfbeb",
+    }),
+    Source("citeseer", "graphs", 3_327, 4_552, from_gml, MIT, COMMUNITIES, {
+        "gml_graphs/citeseer.gml":
+            "2f4d3d7054e9aa2700b218d3cee21aad5ab85d3bce220385adbea94cb960837e",
+    }),
+    Source("pubmed", "graphs", 19_717, 44_324, None, MIT, "", {}),
+    Source("facebook_pages", "graphs", 22_470, 170_823, from_class_table, MIT, MUSAE_FACEBOOK, {
+        "facebook_large/facebook_edges.csv":
+            "7c50d8f02a75cc0829577814a1fc14535164daa38d79c3612340c9e9cdbd4022",
+        "facebook_large/facebook_target.csv":
+            "7bd96eafea3c2ca40f44bfa9e73642194696c21e38c7b29ed409c32ad14075cd",
+    }),
+    Source("lastfm_asia", "graphs", 7_624, 27_806, from_class_table, MIT, MUSAE_LASTFM, {
+        "lasftm_asia/lastfm_asia_edges.csv":
+            "548eacff61bff564ab5007831fa4a7a30e1a3956075ffd24e43310ed33555842",
+        "lasftm_asia/lastfm_asia_target.csv":
+            "91f19215f6eca8321feec038bd32900cf13fd4f7e041a9976cf202807c72ac16",
+    }),
+    Source("wiki_chameleon", "graphs", 2_277, 31_371, from_target_table, MIT, MUSAE_WIKI, {
+        "wikipedia/chameleon/chameleon_edges.csv":
+            "b90d671846530ea7c0f6f6d0e3be98eb512ecd8e9741811940fe4029d991b266",
+        "wikipedia/chameleon/chameleon_target.csv":
+            "5816b4731cbd156738095550d1f6e37caf6f4dabe1d660c035156408ae6bae43",
+    }),
+    Source("minnesota", "graphs", 2_642, 3_303, from_matlab, "BSD-3-Clause (repository)", PYGSP, {
+        "pygsp/data/pointclouds/minnesota.mat":
+            "a3cbf534020de2e4cf10fe0d5ba57e903466f5712e757f74e28e0bb91027de08",
+    }),
+    Source("road_fla", "graphs", 1_070_376, 1_343_951, from_dimacs, "public domain (repository)", ROADS, {
+        "FLA.gr.xz":
+            "9ec88b60ca5cdb4e31c128cb3bb0559ac3b34164f50704621f03b326eeb48bee",
+    }),
+    Source("soc_epinions", "graphs", 75_879, 405_740, from_links, UNSTATED, SNAP, {
+        "datasets/soc-Epinions1.txt.gz":
+            "69a2dab71fa5e3a0715487599fc16ca17ddc847379325a6c765bbad6e3e36938",
+    }),
+    Source("cylinder", "meshes", 210, 624, from_mesh, MIT, TRIMESH, {
+        "models/cylinder.stl":
+            "64cc6af4c1c52ed281313f7eef03bd79cfb75b954912e646391e6564d7f592fa",
+    }),
+    Source("teapot", "meshes", 480, 1_373, from_mesh, MIT, TRIMESH, {
+        "models/teapot.stl":
+            "2c0c36eba0f33d0f10429e9f7e06bf34fa3df0bc9ee1082fd32eb89cd483e9b6",
+    }),
+    Source("idler-riser", "meshes", 782, 2_358, from_mesh, MIT, TRIMESH, {
+        "models/idler_riser.STL":
+            "8fb9237ab07cdd50b033ade13d79f14ba9ac68cefb0be07cb993a535a344b733",
+    }),
+    Source("busted", "meshes", 1_941, 5_817, from_mesh, MIT, TRIMESH, {
+        "models/busted.STL":
+            "ec9d11fd0db249f1e40b737d07227cfc2f06bbd033e3dcc9e785b5ec25b8d024",
+    }),
+    Source("torus", "meshes", 4_350, 13_050, from_mesh, MIT, TRIMESH, {
+        "models/torus.STL":
+            "91441a7f60479bda93c59dd88134da3b4f33d1df71729fe71e1b2ae989974da3",
+    }),
+    Source("cycloidal", "meshes", 21_384, 64_810, from_mesh, MIT, TRIMESH, {
+        "models/cycloidal.ply":
+            "d10f336ff4c4ca7f2c262b1fd880a2ac2bbe1ea60c072951f3f5003986481e5a",
+    }),
 )
 # fmt: on
 
@@ -204,9 +196,9 @@ def download(source: Source) -> Path:
     try:
         with tempfile.TemporaryDirectory(prefix="walkernel-") as temporary:
             paths = []
-            for original in source.originals:
-                address, name = original.address, Path(original.path).name
-                check = f"sha256:{original.sha256}"
+            for original, sha256 in source.originals.items():
+                address, name = source.address(original), Path(original).name
+                check = f"sha256:{sha256}"
                 whole = pooch.HTTPDownloader(stream=False)  # a failure leaves no socket open
                 file = pooch.retrieve(address, check, fname=name, path=temporary, downloader=whole)
                 paths.append(Path(file))

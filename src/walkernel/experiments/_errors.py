@@ -28,17 +28,12 @@ class Ensembles(NamedTuple):
         return (left @ right.T).toarray()
 
 
-def draw_walks(
-    graph: Graph, n_walks: int, p_halt: float, seed: int, ensembles: str, *, matrix: str = "normalized"
-) -> Ensembles:
+def draw_walks(graph: Graph, n_walks: int, p_halt: float, seed: int, ensembles: str) -> Ensembles:
     """Return the paper's walks: one set if they are shared, two if they are independent."""
-
-    def walks(stream: int) -> Walks:
-        sampler = IndependentWalks(p_halt)
-        return sample_walks(graph, n_walks, sampler=sampler, seed=seed, stream=stream, matrix=matrix)
-
-    left = walks(0)
-    return Ensembles(left, left if ensembles == "shared" else walks(1))
+    streams = (0,) if ensembles == "shared" else (0, 1)
+    sampler = IndependentWalks(p_halt)
+    walks = [sample_walks(graph, n_walks, sampler=sampler, seed=seed, stream=stream) for stream in streams]
+    return Ensembles(walks[0], walks[-1])
 
 
 def squared_error(estimate: NDArray[np.float64], exact: NDArray[np.float64]) -> float:

@@ -12,11 +12,7 @@ from walkernel.experiments._study import Finding, Row, Run, written
 
 MAX_ROWS = 60
 MAX_OPEN_ROWS = 20
-BADGES = {
-    True: ("reproduced", "yes"),
-    False: ("not reproduced", "no"),
-    None: ("no number to compare", "open"),
-}
+COLOURS = {True: "yes", False: "no", None: "open"}
 STYLE = """
 :root { color-scheme: light; --ink: #1d2430; --soft: #667085; --line: #e4e7ec; --accent: #08519c; }
 * { box-sizing: border-box; }
@@ -71,12 +67,11 @@ def write_report(findings: Sequence[Finding], run: Run, about: str) -> Path:
 def _section(finding: Finding, run: Run) -> str:
     study, verdict = finding.study, finding.verdict
     picture = base64.b64encode((run.out / f"{study.name}.png").read_bytes()).decode()
-    words, colour = BADGES[verdict.holds]
-    tables = "".join(_table(study.columns(table), rows, table) for table, rows in finding.rows.items())
+    tables = "".join(_table(study.tables[table], rows, table) for table, rows in finding.rows.items())
     return (
         f'<section id="{study.name}"><h2>{escape(study.title)}</h2>'
         f'<p class="about">Section {escape(study.section)} · {study.name} · {finding.seconds:.0f} s · '
-        f'<span class="badge {colour}">{words}</span></p>'
+        f'<span class="badge {COLOURS[verdict.holds]}">{verdict.words}</span></p>'
         f'<p class="verdict">{escape(verdict.text)}</p>'
         f'<div class="picture"><img alt="{escape(study.title)}" width="{96 * study.figure_size[0]:.0f}" '
         f'src="data:image/png;base64,{picture}"></div>{tables}</section>'

@@ -26,7 +26,7 @@ from walkernel._files import atomic_write
 SIZES = ("quick", "full")
 FORMAT = "walkernel cells 1"
 COMMON = ("published", "ours", "stderr", "repeats", "error_kind", "ensembles", "c", "seed", "parameters")
-"""Columns that end every table: the paper's number, ours with its standard error, and how it was obtained."""
+"""The last columns of most tables: the paper's number, ours with its standard error, and how it was found."""
 
 Row = Mapping[str, Any]
 
@@ -45,6 +45,11 @@ class Verdict(NamedTuple):
     holds: bool | None
     text: str
 
+    @property
+    def words(self) -> str:
+        """The verdict in a word or two."""
+        return {True: "reproduced", False: "not reproduced", None: "no number to compare"}[self.holds]
+
 
 @dataclass(frozen=True)
 class Study:
@@ -55,19 +60,17 @@ class Study:
     name, section, title : str
         Its name, its section in the paper, and its subject.
     tables : dict
-        Columns of each table, the ``COMMON`` ones apart; the tables are files of that name.
+        Columns of each table; the tables are files of that name.
     cells : callable
         Of the size: the cells, in the order of their rows.
     measure : callable
-        Of a cell and the run: its rows.
+        Of a cell and the run: its rows, without the seed and the columns that are empty.
     draw : callable
         Of all rows by table, and a matplotlib figure to draw them in.
     judge : callable
         Of all rows by table: the verdict.
     figure_size : tuple of float
         Inches.
-    own_columns : tuple of str
-        Tables whose columns are complete.
     """
 
     name: str
@@ -79,11 +82,6 @@ class Study:
     draw: Callable[[dict[str, list[Row]], Any], None]
     judge: Callable[[dict[str, list[Row]]], Verdict]
     figure_size: tuple[float, float] = (9.0, 4.0)
-    own_columns: tuple[str, ...] = ()
-
-    def columns(self, table: str) -> tuple[str, ...]:
-        """Return the columns of a table's file."""
-        return self.tables[table] + (() if table in self.own_columns else COMMON)
 
 
 @dataclass
@@ -171,16 +169,17 @@ def run_study(study: Study, run: Run, report: Callable[[str], object] = lambda k
     run.out.mkdir(parents=True, exist_ok=True)
     for table, found in rows.items():
         with atomic_write(run.out / f"{table}.csv") as file:
-            file.write(as_csv(study.columns(table), found).encode())
+            file.write(as_csv(study.tables[table], found).encode())
     _draw(study, rows, run.out / f"{study.name}.png")
     seconds = sum(value for key, value in run.timings.items() if key.startswith(f"{study.name}/"))
     return Finding(study, rows, study.judge(rows), seconds)
 
 
 def _measured(study: Study, cell: Cell, run: Run) -> list[dict[str, Any]]:
-    """Return the rows of a cell with Python's numbers, which JSON can hold."""
+    """Return the rows of a cell with all columns, and with Python's numbers, which JSON can hold."""
+    empty = dict.fromkeys(study.tables[cell.table]) | {"seed": run.seed}
     return [
-        {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+        empty | {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
         for row in study.measure(cell, run)
     ]
 

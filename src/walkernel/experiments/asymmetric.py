@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from walkernel.experiments._graphs import load
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict
 from walkernel.experiments.learned_f import KERNEL, N_WALKS, SAMPLER, SETTING, C
 
 N_LENGTHS = 8
@@ -44,10 +44,9 @@ def measure(cell: Cell, run: Run) -> list[Row]:
         for side, f in zip(("f1", "f2"), modulation.sides(N_LENGTHS), strict=True):
             rows += [
                 {
-                    "when": when, "side": side, "length": length, "published": None, "stderr": None,
-                    "ours": value if when == "after" else None, "start": value if when == "before" else None,
-                    "repeats": 1, "error_kind": "f / unbiased f", "ensembles": "independent", "c": C,
-                    "seed": run.seed, "parameters": SETTING, "error_ratio": fit.ratio,
+                    "when": when, "side": side, "length": length, "repeats": 1,
+                    "start" if when == "before" else "ours": value, "error_kind": "f / unbiased f",
+                    "ensembles": "independent", "c": C, "parameters": SETTING, "error_ratio": fit.ratio,
                 }
                 for length, value in enumerate((f.detach().numpy() / unbiased).tolist())
             ]  # fmt: skip
@@ -88,6 +87,6 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 
 STUDY = Study(
     "asymmetric", "A.5", "An asymmetric pair of modulation functions",
-    {"asymmetric": ("when", "side", "length", "start", "error_ratio")}, cells, measure, draw, judge,
+    {"asymmetric": ("when", "side", "length", "start", "error_ratio", *COMMON)}, cells, measure, draw, judge,
     figure_size=(6.5, 3.8),
 )  # fmt: skip

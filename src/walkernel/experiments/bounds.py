@@ -13,7 +13,7 @@ import numpy as np
 
 from walkernel.engines import sample_walks
 from walkernel.experiments._graphs import load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.experiments.learned_f import KERNEL, C
 from walkernel.theory import batch_length, rademacher_bound
 from walkernel.walks import IndependentWalks
@@ -52,8 +52,8 @@ def _complexity(name: str, run: Run) -> Row:
         power = W @ power
     return {
         "quantity": "Rademacher complexity", "graph": name, "n": n, "bound": rademacher_bound(alpha, 1.0, n),
-        "published": None, **summary(np.sqrt(total) / n), "error_kind": "value", "ensembles": "", "c": C,
-        "seed": run.seed, "parameters": named(kernel="2-reg", sigma=0.8),
+        **summary(np.sqrt(total) / n), "error_kind": "value", "ensembles": "", "c": C,
+        "parameters": named(kernel="2-reg", sigma=0.8),
     }  # fmt: skip
 
 
@@ -68,15 +68,14 @@ def _length(n_walks: int, run: Run) -> Row:
         held.append(float((longest < b).mean()))
     return {
         "quantity": "share of nodes with all walks shorter than b", "graph": "karate", "n": graph.n_nodes,
-        "n_walks": n_walks, "b": b, "bound": 1 - DELTA, "published": None, **summary(held),
-        "error_kind": "value", "ensembles": "", "c": None, "seed": run.seed,
+        "n_walks": n_walks, "b": b, "bound": 1 - DELTA, **summary(held), "error_kind": "value",
         "parameters": named(p_halt=P_HALT, delta=DELTA),
     }  # fmt: skip
 
 
 def _parts(rows: dict[str, list[Row]]) -> tuple[list[Row], list[Row]]:
     found = rows["bounds"]
-    return [r for r in found if "b" not in r], [r for r in found if "b" in r]
+    return [r for r in found if not r["b"]], [r for r in found if r["b"]]
 
 
 def draw(rows: dict[str, list[Row]], figure: Any) -> None:
@@ -124,6 +123,6 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 
 STUDY = Study(
     "bounds", "2.4, A.1, A.4", "Bounds: complexity of learned kernels, length of walks",
-    {"bounds": ("quantity", "graph", "n", "n_walks", "b", "bound")}, cells, measure, draw, judge,
+    {"bounds": ("quantity", "graph", "n", "n_walks", "b", "bound", *COMMON)}, cells, measure, draw, judge,
     figure_size=(11, 3.8),
 )  # fmt: skip

@@ -19,7 +19,7 @@ from sklearn.cluster import kmeans_plusplus
 
 from walkernel.engines import sample_features
 from walkernel.experiments._graphs import absent, load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.kernels import Diffusion
 from walkernel.operators import estimate_kernel, polynomial_operator
 from walkernel.tasks import KernelKMeans, clustering_error
@@ -66,8 +66,8 @@ def measure(cell: Cell, run: Run) -> list[Row]:
             "graph": name, "n": graph.n_nodes, "our_sampler": np.mean(default),
             "from_first_labels": np.mean(moved),
             "exact_vs_exact": np.mean([clustering_error(a, b) for a, b in combinations(found, 2)]),
-            "published": PUBLISHED[name], **summary(errors),
-            "error_kind": "E_c", "ensembles": "shared", "c": C, "seed": run.seed,
+            "published": PUBLISHED[name], **summary(errors), "error_kind": "E_c",
+            "ensembles": "shared", "c": C,
             "parameters": named(
                 kernel="exp(0.2A)", clusters=N_CLUSTERS, n_walks=N_WALKS, p_halt=P_HALT, init="common"
             ),
@@ -135,6 +135,6 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 
 STUDY = Study(
     "clustering", "3.3", "Kernel k-means with estimated kernels",
-    {"clustering": ("graph", "n", "our_sampler", "from_first_labels", "exact_vs_exact")},
+    {"clustering": ("graph", "n", "our_sampler", "from_first_labels", "exact_vs_exact", *COMMON)},
     cells, measure, draw, judge, figure_size=(9.5, 4.0),
 )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from walkernel.experiments._errors import draw_walks, squared_error
 from walkernel.experiments._graphs import PAPER_GRAPHS, absent, load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.kernels import Diffusion, InverseCosine, Kernel, PStepRandomWalk, RegularizedLaplacian
 from walkernel.operators import exact_kernel
 
@@ -65,9 +65,8 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     return [
         {
             "graph": name, "n": graph.n_nodes, "kernel": kernel, "n_walks": n_walks,
-            "squared": squares[k, i].mean(), "published": None,
-            **summary(np.sqrt(squares[k, i])),
-            "error_kind": "norm", "ensembles": "independent", "c": fixed.c, "seed": run.seed,
+            "squared": squares[k, i].mean(), **summary(np.sqrt(squares[k, i])),
+            "error_kind": "norm", "ensembles": "independent", "c": fixed.c,
             "parameters": f"{named(p_halt=P_HALT)} {fixed.parameter}",
         }
         for k, (kernel, fixed) in enumerate(KERNELS.items())
@@ -145,6 +144,6 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 
 STUDY = Study(
     "fixed-kernels", "3.1", "Unbiased estimates of fixed kernels",
-    {"fixed-kernels": ("graph", "n", "kernel", "n_walks", "squared")},
+    {"fixed-kernels": ("graph", "n", "kernel", "n_walks", "squared", *COMMON)},
     cells, measure, draw, judge, figure_size=(11.0, 5.4),
 )  # fmt: skip

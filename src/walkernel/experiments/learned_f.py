@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from walkernel.datasets import erdos_renyi
 from walkernel.experiments._graphs import PAPER_GRAPHS, absent, load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named
 from walkernel.graph import Graph
 from walkernel.kernels import RegularizedLaplacian
 from walkernel.walks import IndependentWalks
@@ -58,9 +58,8 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     learned, unbiased = _learned(run, "independent", n_walks), KERNEL.modulation(N_LENGTHS)
     return [
         {
-            "n_walks": n_walks, "length": length, "published": None, "stderr": None, "repeats": 1,
-            "ours": learned[length] / unbiased[length], "error_kind": "f / unbiased f",
-            "ensembles": "independent", "c": C, "seed": run.seed, "parameters": SETTING,
+            "n_walks": n_walks, "length": length, "ours": learned[length] / unbiased[length], "repeats": 1,
+            "error_kind": "f / unbiased f", "ensembles": "independent", "c": C, "parameters": SETTING,
         }
         for length in range(N_LENGTHS)
     ]  # fmt: skip
@@ -107,8 +106,7 @@ def _errors(name: str, ensembles: str, run: Run) -> Row:
     return columns | {
         "ratio": columns["learned"] / columns["unbiased"], "paper_unbiased": paper[0],
         "paper_learned": paper[1], "error_kind": "squared", "ensembles": ensembles,
-        "z": pooled_z(found),
-        "repeats": sum(one.n_samples for one in found), "c": C, "seed": run.seed, "parameters": SETTING,
+        "z": pooled_z(found), "repeats": sum(one.n_samples for one in found), "c": C, "parameters": SETTING,
     }  # fmt: skip
 
 
@@ -178,6 +176,6 @@ TABLE_2 = (
 )
 STUDY = Study(
     "learned-f", "3.4", "Better than unbiased: a learned modulation function",
-    {"learned-f": TABLE_2, "learned-f-walks": ("n_walks", "length")}, cells, measure, draw, judge,
-    figure_size=(11, 4), own_columns=("learned-f",),
+    {"learned-f": TABLE_2, "learned-f-walks": ("n_walks", "length", *COMMON)}, cells, measure, draw, judge,
+    figure_size=(11, 4),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from walkernel.datasets import cylinder_mesh
 from walkernel.engines import sample_walks
 from walkernel.experiments._graphs import absent, load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, RegularizedLaplacian
 from walkernel.walks import CoupledWalks, IndependentWalks, Sampler
@@ -86,7 +86,7 @@ def measure(cell: Cell, run: Run) -> list[Row]:
             "published": published.get(method),
             **summary(values if method == "learned" else (values - learned) / learned.mean()),
             "error_kind": "angular" if method == "learned" else "difference to learned", "c": C,
-            "ensembles": "independent", "seed": run.seed, "parameters": SETTING,
+            "ensembles": "independent", "parameters": SETTING,
         }
         for method, values in errors.items()
     ]  # fmt: skip
@@ -96,9 +96,9 @@ def _function_rows(run: Run) -> list[Row]:
     """Return f(0) … f(7) of all kernels of the same walks, as ratios to f(0)."""
     return [
         {
-            "kernel": name, "length": length, "published": None, "stderr": None, "repeats": 1,
-            "ours" if name == "learned" else "fixed": value, "error_kind": "f / f(0)", "c": C,
-            "ensembles": "independent", "seed": run.seed, "parameters": SETTING,
+            "kernel": name, "length": length, "ours" if name == "learned" else "fixed": value, "repeats": 1,
+            "error_kind": "f / f(0)", "c": C,
+            "ensembles": "independent", "parameters": SETTING,
         }
         for name, sides in learned_methods(run).items()
         if sides.sampler is WALKS
@@ -110,39 +110,26 @@ def learned_methods(run: Run) -> dict[str, Sides]:
     """Return the fixed kernels and the two that are learned on the cylinder, which is done once."""
     length = WALKS.longest + 1
     found = {name: Sides(f, f, WALKS) for name, f in ((n, k.modulation(length)) for n, k in FIXED.items())}
-    learning = (("learned", WALKS, _learn), ("signed, exact hops", EXACT_HOPS, _learn_signed))
-    for name, sampler, learn in learning:
-        first, second = (np.array(f) for f in run.kept(f"meshes/{name}", partial(learn, run, length)))
+    for name, sampler in (("learned", WALKS), ("signed, exact hops", EXACT_HOPS)):
+        learn = partial(_learn, run, sampler, length)
+        first, second = (np.array(f) for f in run.kept(f"meshes/{name}", learn))
         found[name] = Sides(first, second, sampler)
     return found
 
 
-def _learn(run: Run, length: int) -> list[list[float]]:
-    """Learn the paper's network with the angular loss."""
-    from walkernel.torch import NeuralModulation
+def _learn(run: Run, sampler: Sampler, length: int) -> list[list[float]]:
+    """Learn the paper's network, or a filter of either sign of the first three hops, all of them exact."""
+    from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, Schedule, fit_to_task
 
-    return _fitted(run, length, WALKS, NeuralModulation(decay=C), normalize=False, rate=0.01)
-
-
-def _learn_signed(run: Run, length: int) -> list[list[float]]:
-    """Learn a filter of either sign of the first three hops, all of them exact."""
-    from walkernel.torch import FreeModulation, ModulationPair
-
-    start = ModulationPair(FreeModulation([0.0, 1.0, 0.0, 0.0]), FreeModulation([1.0]))
-    return _fitted(run, length, EXACT_HOPS, start, normalize=True, rate=0.02)
-
-
-def _fitted(
-    run: Run, length: int, sampler: Sampler, start: Any, *, normalize: bool, rate: float
-) -> list[list[float]]:
-    from walkernel.torch import Schedule, fit_to_task
-
+    signed = sampler is EXACT_HOPS
+    filters = ModulationPair(FreeModulation([0.0, 1.0, 0.0, 0.0]), FreeModulation([1.0]))
     mesh = surface("cylinder")
     n_epochs = 1000 if run.full else 600
     fit = fit_to_task(
         mesh.graph, np.arange(mesh.graph.n_nodes), mesh.normals, n_walks=N_WALKS, sampler=sampler,
-        modulation=start, walks="fresh", masked=MASKED, patience=None, seed=run.seed, normalize=normalize,
-        schedule=Schedule(n_epochs, rate, every=n_epochs // 100),
+        modulation=filters if signed else NeuralModulation(decay=C), walks="fresh", masked=MASKED,
+        patience=None, seed=run.seed, normalize=signed,
+        schedule=Schedule(n_epochs, 0.02 if signed else 0.01, every=n_epochs // 100),
     )  # fmt: skip
     return [side.tolist() for side in fit.modulation.sides(length)]
 
@@ -206,7 +193,9 @@ def draw(rows: dict[str, list[Row]], figure: Any) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
     colours = {"1-reg": "#999999", "2-reg": "#e69f00", "diffusion": "#009e73", "learned": "#d55e00"}
     for name, colour in colours.items():
-        f = [row.get("ours", row.get("fixed")) for row in rows["meshes-f"] if row["kernel"] == name]
+        f = [
+            row["ours" if name == "learned" else "fixed"] for row in rows["meshes-f"] if row["kernel"] == name
+        ]
         left.semilogy(np.maximum(f, 1e-7), "o-", markersize=4, color=colour, label=name)
     left.set(xlabel="length of a walk", ylabel="f / f(0)", ylim=(1e-6, 2), title="Fixed f and learned")
     left.legend()
@@ -245,8 +234,8 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 STUDY = Study(
     "meshes", "3.5", "Normals of meshes by a learned kernel",
     {
-        "meshes": ("graph", "n", "kernel", "error", "error_if_lonely"),
-        "meshes-f": ("kernel", "length", "fixed"),
+        "meshes": ("graph", "n", "kernel", "error", "error_if_lonely", *COMMON),
+        "meshes-f": ("kernel", "length", "fixed", *COMMON),
     },
     cells, measure, draw, judge, figure_size=(11, 4.3),
 )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.experiments._graphs import absent, load, present
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.graph import Graph
 from walkernel.tasks import ODESolution, solve_ode
 from walkernel.walks import IndependentWalks
@@ -61,9 +61,9 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     return _growth(cell, run) if cell.table == "ode-growth" else _errors(cell, run)
 
 
-def _common(run: Run, **parameters: Any) -> dict[str, Any]:
+def _common(**parameters: Any) -> dict[str, Any]:
     return {
-        "error_kind": "norm", "ensembles": "independent", "c": TIME, "seed": run.seed,
+        "error_kind": "norm", "ensembles": "independent", "c": TIME,
         "parameters": named(t=TIME, p_halt=P_HALT, **parameters),
     }  # fmt: skip
 
@@ -84,7 +84,7 @@ def _errors(cell: Cell, run: Run) -> list[Row]:
         rows.append(
             {
                 "graph": name, "n": graph.n_nodes, "rule": rule, "n_times": RULES[rule], "n_walks": n_walks,
-                "published": None, **summary(errors), **_common(run, matrix="-L"),
+                **summary(errors), **_common(matrix="-L"),
             }
         )  # fmt: skip
     return rows
@@ -112,7 +112,7 @@ def _growth(cell: Cell, run: Run) -> list[Row]:
             "steady_state_minus": _limit(decays), "steady_state_plus": _limit(grows),
             "norm_minus_1": np.linalg.norm(decays.x[0]), "norm_minus_4": np.linalg.norm(decays.x[1]),
             "norm_plus_1": np.linalg.norm(grows.x[0]), "norm_plus_4": np.linalg.norm(grows.x[1]),
-            "published": None, **summary(errors), **_common(run, matrix="+L", rule="gauss-legendre"),
+            **summary(errors), **_common(matrix="+L", rule="gauss-legendre"),
         }
     ]  # fmt: skip
 
@@ -191,10 +191,10 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 STUDY = Study(
     "ode", "3.2", "A differential equation on graphs",
     {
-        "ode": ("graph", "n", "rule", "n_times", "n_walks"),
+        "ode": ("graph", "n", "rule", "n_times", "n_walks", *COMMON),
         "ode-growth": (
             "graph", "n", "n_walks", "zero_eigenvalues", "steady_state_minus", "steady_state_plus",
-            "norm_minus_1", "norm_minus_4", "norm_plus_1", "norm_plus_4",
+            "norm_minus_1", "norm_minus_4", "norm_plus_1", "norm_plus_4", *COMMON,
         ),
     },
     cells, measure, draw, judge, figure_size=(9.5, 3.8),

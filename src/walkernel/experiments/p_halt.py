@@ -9,7 +9,8 @@ variance is infinite, and means over repeats, however small they look, tell noth
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel.experiments._errors import draw_walks, squared_error
 from walkernel.experiments._graphs import load
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, RegularizedLaplacian
 from walkernel.operators import estimate_kernel, exact_kernel
@@ -63,10 +64,9 @@ def measure(cell: Cell, run: Run) -> list[Row]:
                 "variance": "finite" if p_halt < largest_p_halt(KERNELS[kernel]) else "infinite",
                 "steps_per_walk": steps.mean(), "error_times_steps": errors.mean() * steps.mean(),
                 "median": np.median(errors), "our_error": defaults.mean(),
-                "our_steps_per_walk": own_steps.mean(),
-                "published": None, **summary(errors),
+                "our_steps_per_walk": own_steps.mean(), **summary(errors),
                 "error_kind": "squared", "ensembles": "independent", "c": FACTORS[number],
-                "seed": run.seed, "parameters": named(n_walks=N_WALKS),
+                "parameters": named(n_walks=N_WALKS),
             }
         )  # fmt: skip
     return rows
@@ -93,8 +93,7 @@ def largest_p_halt(kernel: Kernel) -> float:
 
 def _groups(rows: list[Row]) -> list[list[Row]]:
     """Return the rows of each kernel and graph."""
-    pairs = dict.fromkeys((row["kernel"], row["graph"]) for row in rows)
-    return [[row for row in rows if (row["kernel"], row["graph"]) == pair] for pair in pairs]
+    return [list(group) for _, group in groupby(rows, itemgetter("kernel", "graph"))]
 
 
 def draw(rows: dict[str, list[Row]], figure: Any) -> None:
@@ -154,7 +153,7 @@ STUDY = Study(
     {
         "p-halt": (
             "graph", "n", "kernel", "p_halt", "variance", "steps_per_walk", "error_times_steps", "median",
-            "our_error", "our_steps_per_walk",
+            "our_error", "our_steps_per_walk", *COMMON,
         )
     },
     cells, measure, draw, judge, figure_size=(11.0, 5.4),

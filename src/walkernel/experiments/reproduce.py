@@ -11,6 +11,7 @@ from walkernel._checks import Described, one_of, refuse, whole_number
 from walkernel._files import atomic_write
 from walkernel.experiments._report import write_report
 from walkernel.experiments._study import SIZES, Finding, Run, Study, run_study
+from walkernel.io._contents import optional
 
 NAMES = (
     *("fixed-kernels", "ode", "clustering", "learned-f", "meshes", "asymmetric", "sparsity", "scaling"),
@@ -55,7 +56,9 @@ def reproduce(
     run = Run(Path(out), one_of("size", size, SIZES), whole_number("seed", seed))
     if not names:
         refuse("names", "at least one of " + ", ".join(NAMES), Described("none"))
-    _check_extras(names)
+    optional("matplotlib", "plot", "reproduce")
+    if NEED_TORCH & set(names):
+        optional("torch", "torch", "reproduce")
     studies = [load_study(name) for name in dict.fromkeys(names)]
     total, done, findings = sum(len(study.cells(size)) for study in studies), 0, []
 
@@ -72,19 +75,6 @@ def reproduce(
         file.write(json.dumps(run.timings, indent=1, sort_keys=True).encode())
     run.finish()
     return findings
-
-
-def _check_extras(names: Sequence[str]) -> None:
-    """Import the packages that the studies need before the first one starts."""
-    needed = ["matplotlib"] + ["torch"] * bool(NEED_TORCH & set(names))
-    for package in needed:
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            extra = {"matplotlib": "plot", "torch": "torch"}[package]
-            raise ImportError(
-                f"reproduce needs {package}. Install it with `pip install walkernel[{extra}]`."
-            ) from error
 
 
 def _about(run: Run) -> str:

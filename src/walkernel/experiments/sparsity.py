@@ -8,7 +8,7 @@ import numpy as np
 
 from walkernel.datasets import erdos_renyi
 from walkernel.experiments._errors import draw_walks, squared_error
-from walkernel.experiments._study import Cell, Row, Run, Study, Verdict, named, summary
+from walkernel.experiments._study import COMMON, Cell, Row, Run, Study, Verdict, named, summary
 from walkernel.kernels import Diffusion
 from walkernel.operators import exact_kernel
 
@@ -35,8 +35,7 @@ def measure(cell: Cell, run: Run) -> list[Row]:
     return [
         {
             "graph": "Erdős–Rényi", "n": N_NODES, "p_edge": p_edge, "published": f"< {LIMIT}",
-            **summary(errors),
-            "error_kind": "squared", "ensembles": "shared", "c": C, "seed": run.seed,
+            **summary(errors), "error_kind": "squared", "ensembles": "shared", "c": C,
             "parameters": named(kernel="diffusion", n_walks=N_WALKS, p_halt=P_HALT),
         }
     ]  # fmt: skip
@@ -65,6 +64,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
 
 
 STUDY = Study(
-    "sparsity", "A.6", "Error against the density of a random graph", {"sparsity": ("graph", "n", "p_edge")},
+    "sparsity", "A.6", "Error against the density of a random graph",
+    {"sparsity": ("graph", "n", "p_edge", *COMMON)},
     cells, measure, draw, judge, figure_size=(6.5, 3.6),
 )  # fmt: skip

@@ -204,32 +204,23 @@ def read_matrix(matrix: Any, directed: bool | None) -> tuple[Arrays, bool]:
 
 
 def to_arrays(parameter: str, matrix: scipy.sparse.csr_array) -> Arrays:
-    """Turn a SciPy matrix into read-only CSR arrays with the smallest index type."""
+    """Turn a SciPy matrix into CSR arrays with the smallest index type."""
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
     check_sizes(parameter, np.abs(matrix.data))
     small = matrix.shape[0] <= np.iinfo(np.int32).max
-    arrays = Arrays(
+    return Arrays(
         matrix.indptr.astype(np.int64),
         matrix.indices.astype(np.int32 if small else np.int64),
         None if np.all(matrix.data == 1.0) else matrix.data.astype(np.float64),
     )
-    return freeze(arrays)
 
 
 def check_not_empty(n_nodes: int, remedy: str = "") -> None:
     """Refuse a graph without nodes."""
     if n_nodes < 1:
         refuse("the graph", "of at least one node", Described("none"), remedy)
-
-
-def freeze(arrays: Arrays) -> Arrays:
-    """Make the arrays read-only."""
-    for array in arrays:
-        if array is not None:
-            array.flags.writeable = False
-    return arrays
 
 
 def _as_array(edges: object) -> NDArray[Any] | None:

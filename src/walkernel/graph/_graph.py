@@ -31,7 +31,6 @@ from walkernel.graph._assembly import (
     assemble_edges,
     check_ids,
     check_not_empty,
-    freeze,
     read_ends,
     read_matrix,
     read_networkx,
@@ -39,7 +38,6 @@ from walkernel.graph._assembly import (
     read_weights,
 )
 from walkernel.graph._labels import Labels, fill_objects, find_ids, is_integer
-from walkernel.graph._matrices import networkx_graph, scipy_matrix
 from walkernel.graph._store import GRAPH_FORMAT, goes_to_folder, open_store, plain_labels, write_store
 from walkernel.storage import Folder, column_sums, count_self_loops, digest_arrays, row_sums
 
@@ -82,7 +80,10 @@ class Graph:
     def __init__(
         self, arrays: Arrays, directed: bool, labels: Labels | None = None, stored: Folder | None = None
     ) -> None:
-        self.indptr, self.indices, self.weights = freeze(arrays)
+        for array in arrays:
+            if array is not None:
+                array.flags.writeable = False
+        self.indptr, self.indices, self.weights = arrays
         self.directed = directed
         self._labels = labels
         self._stored = stored
@@ -310,11 +311,36 @@ class Graph:
             Which M; see the module's text for their definitions.
         """
         one_of("matrix", matrix, MATRICES)
-        return scipy_matrix(self, matrix)
+        values = np.ones(self.indices.size) if self.weights is None else self.weights
+        if matrix == "normalized":
+            rows = inverse_root(self.out_degrees())
+            values = values * rows[self.row_indices()] * inverse_root(self.in_degrees())[self.indices]
+        elif matrix == "adjacency":
+            values = values.copy()
+        index_type = np.int32 if self.indices.size <= np.iinfo(np.int32).max else np.int64
+        structure = (self.indices.astype(index_type), self.indptr.astype(index_type))
+        result = scipy.sparse.csr_array((values, *structure), shape=(self.n_nodes, self.n_nodes))
+        if matrix == "combinatorial":
+            largest = self.out_degrees().max() or 1.0
+            diagonal = scipy.sparse.diags_array(1.0 - self.out_degrees() / largest)
+            result = (result / largest + diagonal).tocsr()
+            result.sort_indices()
+        return result
 
     def to_networkx(self) -> Any:
         """Return a NetworkX Graph or DiGraph on the same node names, weights as attribute "weight"."""
-        return networkx_graph(self)
+        import networkx
+
+        G = networkx.DiGraph() if self.directed else networkx.Graph()
+        names = range(self.n_nodes) if self.labels is None else self.labels
+        G.add_nodes_from(names)
+        rows, columns = self.row_indices().tolist(), self.indices.tolist()
+        if self.weights is None:
+            G.add_edges_from((names[i], names[j]) for i, j in zip(rows, columns, strict=True))
+        else:
+            triples = zip(rows, columns, self.weights.tolist(), strict=True)
+            G.add_weighted_edges_from((names[i], names[j], w) for i, j, w in triples)
+        return G
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph to a ``.npz`` file or to a folder that ``load_graph`` opens, whole or not at all.
@@ -398,6 +424,11 @@ def open_graph(path: str | os.PathLike[str], fingerprint: str | None = None, nam
     labels = Labels(arrays["node_labels"]) if "node_labels" in arrays else None
     csr = Arrays(arrays["indptr"], arrays["indices"], arrays.get("weights"))
     return Graph(csr, stored.about["directed"], labels, stored)
+
+
+def inverse_root(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return d^-½, zero where d is zero."""
+    return np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
 
 
 def _digest_of_names(stored: Folder) -> str:

@@ -35,41 +35,13 @@ INTEGER = re.compile(r"[+-]?[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 TITLE = re.compile(r"(?!(?i:inf(inity)?|nan|na|null|none)$)[^\W\d].*")
 """What a column of weights may be called; not what stands for a missing number."""
-HEADER_NAMES = frozenset(
-    [
-        "source",
-        "target",
-        "src",
-        "dst",
-        "dest",
-        "from",
-        "to",
-        "id_1",
-        "id_2",
-        "id1",
-        "id2",
-        "node_1",
-        "node_2",
-        "node1",
-        "node2",
-        "from_node",
-        "to_node",
-        "fromnodeid",
-        "tonodeid",
-        "source_id",
-        "target_id",
-        "head",
-        "tail",
-        "start",
-        "end",
-    ]
-)
+HEADER_NAMES = {
+    *("source", "target", "src", "dst", "dest", "from", "to", "head", "tail", "start", "end"),
+    *("id_1", "id_2", "id1", "id2", "node_1", "node_2", "node1", "node2"),
+    *("from_node", "to_node", "fromnodeid", "tonodeid", "source_id", "target_id"),
+}
 WEIGHTED = np.dtype([("start", np.int64), ("end", np.int64), ("weight", np.float64)])
 RELABEL = "Pass relabel=True to read every node as a label."
-
-
-class NotAnEdgeError(Exception):
-    """A block holds a line that is not an edge between whole numbers."""
 
 
 class Layout(NamedTuple):
@@ -121,7 +93,8 @@ def find_layout(path: Path) -> Layout:
     if header and len(rows) == 1:
         malformed(path, "edges", "nothing but a header", first[0][0])
     number, row = first[header][0], rows[header]
-    _check_columns(path, number, row)
+    if len(row) not in (2, 3):
+        malformed(path, "two nodes and at most a weight", f"{len(row)} columns", number)
     for node in row[:2]:
         if NUMBER.fullmatch(node) and not INTEGER.fullmatch(node):
             malformed(path, "a whole number or a name for a node", repr(node), number)
@@ -138,7 +111,7 @@ def read_integers(path: Path, layout: Layout) -> Edges | None:
                 file.readline()
             while lines := file.readlines(BYTES_AT_ONCE):
                 blocks.append(_parse(lines, layout))
-    except (NotAnEdgeError, UnicodeDecodeError):
+    except ValueError:  # callers then read it line by line, and name the line of an error
         return None
     table = np.concatenate(blocks)
     del blocks
@@ -168,11 +141,7 @@ def _parse(lines: list[str], layout: Layout) -> NDArray[Any]:
         return _load(lines, layout)
     except ValueError:
         texts = (line.strip() for line in lines)
-        kept = [text for text in texts if text and text[0] not in "#%"]
-    try:
-        return _load(kept, layout)
-    except ValueError:
-        raise NotAnEdgeError from None
+        return _load([text for text in texts if text and text[0] not in "#%"], layout)
 
 
 def _load(lines: list[str], layout: Layout) -> NDArray[Any]:
@@ -205,11 +174,6 @@ def _labelled(path: Path, layout: Layout, directed: bool) -> Graph:
     values = np.frombuffer(weights) if layout.n_columns == 3 else None
     graph = Graph.from_edges(edges, n_nodes=len(known), weights=values, directed=directed)
     return Graph(Arrays(graph.indptr, graph.indices, graph.weights), directed, Labels(list(known)))
-
-
-def _check_columns(path: Path, number: int, fields: list[str]) -> None:
-    if len(fields) not in (2, 3):
-        malformed(path, "two nodes and at most a weight", f"{len(fields)} columns", number)
 
 
 def _check_row(path: Path, number: int, fields: list[str], layout: Layout) -> None:

@@ -11,14 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import MATRICES, check_instance, one_of, real_number, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
-from walkernel.kernels._parameters import Parameters
 
 T = TypeVar("T")
 NO_TERMS = np.empty(0)
@@ -27,8 +26,14 @@ LONGEST_CLOSED, LONGEST_NUMERICAL = 2**20, 2**14
 
 
 @dataclass(frozen=True, repr=False)
-class Kernel(Parameters, ABC):
-    """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``."""
+class Kernel(ABC):
+    """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``.
+
+    Parameters have names, as scikit-learn's searches address them. Unlike scikit-learn's estimators a kernel
+    is a value: ``set_params`` returns another one, and a clone is the object itself. The estimators of this
+    package put the new value in the place of the old one, so that a search over ``kernel__sigma`` changes no
+    other estimator with the same kernel.
+    """
 
     __array_ufunc__ = None  # so that array * kernel is refused by the kernel
 
@@ -163,7 +168,7 @@ class Kernel(Parameters, ABC):
     def __add__(self, other: Kernel) -> Kernel:
         from walkernel.kernels._algebra import Sum
 
-        self._check_same_matrix(other, "+")
+        self._check_same_matrix(other)
         return Sum(self, other, matrix=self.matrix)
 
     def __mul__(self, other: Kernel | float) -> Kernel:
@@ -171,10 +176,74 @@ class Kernel(Parameters, ABC):
 
         if not isinstance(other, Kernel):
             return Multiple(self, real_number("factor", other), matrix=self.matrix)
-        self._check_same_matrix(other, "*")
+        self._check_same_matrix(other)
         return Product(self, other, matrix=self.matrix)
 
     __rmul__ = __mul__
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether to return those of the parts too, under names such as ``left__sigma``.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Diffusion(2.0).get_params()
+        {'matrix': 'normalized', 'sigma': 2.0}
+        """
+        names = [field.name for field in fields(self) if field.init]
+        own = {name: getattr(self, name) for name in names}
+        of_parts = {
+            f"{name}__{inner}": value
+            for name, part in own.items()
+            if deep and isinstance(part, Kernel)
+            for inner, value in part.get_params().items()
+        }
+        return own | of_parts
+
+    def set_params(self, **params: Any) -> Self:
+        """Return the same kernel with other parameters, and leave this one as it is.
+
+        Parameters
+        ----------
+        **params
+            New values by name; ``left__sigma=2.0`` is for a part. Parts have the matrix of the whole.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Diffusion(2.0).set_params(sigma=3.0)
+        Diffusion(sigma=3.0)
+        >>> (wk.Diffusion(2.0) + wk.Matern()).set_params(left__sigma=3.0).left
+        Diffusion(sigma=3.0)
+        """
+        new = self.get_params(deep=False)
+        of_parts: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            first, _, rest = name.partition("__")
+            one_of("the name of a parameter", first, new)
+            if rest:
+                of_parts.setdefault(first, {})[rest] = value
+            else:
+                new[first] = value
+        for name, part in new.items():
+            asked = of_parts.get(name, {})
+            if asked and not isinstance(part, Kernel):
+                refuse(name, "a kernel, to have parameters of its own", part)
+            if isinstance(part, Kernel):
+                asked = {"matrix": new["matrix"]} | asked if "matrix" in params else asked
+                new[name] = part = part.set_params(**asked) if asked else part
+                if part.matrix != new["matrix"]:
+                    rule = f"that of the whole, {new['matrix']!r}"
+                    refuse(f"{name}.matrix", rule, part.matrix, "Set matrix for all parts at once.")
+        return type(self)(**new)
+
+    def __sklearn_clone__(self) -> Self:
+        return self
 
     def remembered(self, key: object, compute: Callable[[], T]) -> T:
         """Return a result that is asked for with every walk sample, computed once for this object."""
@@ -186,14 +255,10 @@ class Kernel(Parameters, ABC):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
-    def _check_same_matrix(self, other: object, operation: str) -> None:
+    def _check_same_matrix(self, other: Kernel) -> None:
         check_instance("the other side", other, Kernel)
-        if other.matrix != self.matrix:  # type: ignore[attr-defined]
-            refuse(
-                "matrix",
-                f"the same on both sides ({self.matrix!r})",
-                other.matrix,  # type: ignore[attr-defined]
-            )
+        if other.matrix != self.matrix:
+            refuse("matrix", f"the same on both sides ({self.matrix!r})", other.matrix)
 
 
 class ClosedForm(Kernel):

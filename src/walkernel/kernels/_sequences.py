@@ -53,11 +53,12 @@ FIRST_END, LAST_END = LEGENDRE @ (-1.0) ** np.arange(16), LEGENDRE.sum(axis=1)
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
     """Return the first ``length`` terms of (a * b)_k = Σ_p a_p b_{k−p}."""
     length = whole_number("length", length, 1)
-    full = np.convolve(_sequence("a", a)[:length], _sequence("b", b)[:length])
+    full = np.convolve(check_sequence("a", a)[:length], check_sequence("b", b)[:length])
     return fit_length(full, length)
 
 
-def _sequence(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
+def check_sequence(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return a list of at least one real number as an array."""
     array = real_array(parameter, values, ndim=1)
     if array.size == 0:
         refuse(parameter, "a non-empty list", values)
@@ -91,15 +92,11 @@ def deconvolve(
     >>> deconvolve([1.0, 2.0, 1.0], [1.0, 1.0])
     array([1., 1., 0.])
     """
-    alpha = _sequence("coefficients", coefficients)
-    divisor = _sequence("modulation", modulation)
+    alpha = check_sequence("coefficients", coefficients)
+    divisor = check_sequence("modulation", modulation)
     if divisor[0] == 0:
-        refuse(
-            "modulation",
-            "a sequence that starts with a number other than zero",
-            modulation,
-            "Choose f₂ with f₂(0) ≠ 0.",
-        )
+        rule = "a sequence that starts with a number other than zero"
+        refuse("modulation", rule, modulation, "Choose f₂ with f₂(0) ≠ 0.")
     n = alpha.size if length is None else whole_number("length", length, 1)
     return _with_enough_digits(lambda: _divide(_decimals(alpha), _decimals(divisor), n))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import MATRICES, Described, one_of, real_array, refuse, whole_number
+from walkernel._checks import MATRICES, Described, one_of, refuse, whole_number
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, Kernel
 
@@ -40,8 +40,8 @@ class PowerSeries(ClosedForm):
     terms: tuple[float, ...] = (1.0,)
 
     def __init__(self, coefficients: ArrayLike, *, matrix: str = "normalized") -> None:
-        terms = _nonempty("coefficients", coefficients)
-        vars(self).update(terms=terms, matrix=matrix)
+        terms = sequences.check_sequence("coefficients", coefficients)
+        vars(self).update(terms=tuple(terms.tolist()), matrix=matrix)
         super().__post_init__()
 
     @staticmethod
@@ -139,7 +139,8 @@ class SquaredSeries(ClosedForm):
     f: tuple[float, ...] = (1.0,)
 
     def __init__(self, modulation: ArrayLike, *, matrix: str = "normalized") -> None:
-        vars(self).update(f=_nonempty("modulation", modulation), matrix=matrix)
+        f = sequences.check_sequence("modulation", modulation)
+        vars(self).update(f=tuple(f.tolist()), matrix=matrix)
         super().__post_init__()
 
     def __repr__(self) -> str:
@@ -268,11 +269,3 @@ class AnalyticFunction(Kernel):
         if holes.any():
             values[holes] = np.polynomial.polynomial.polyval(flat[holes], self.coefficients(256))
         return values.reshape(points.shape)
-
-
-def _nonempty(parameter: str, values: ArrayLike) -> tuple[float, ...]:
-    """Return a list of at least one real number."""
-    numbers = real_array(parameter, values, ndim=1)
-    if numbers.size == 0:
-        refuse(parameter, "a non-empty list", values)
-    return tuple(numbers.tolist())

@@ -31,10 +31,10 @@ from walkernel.torch._held_out import (
     Pairs,
     check_pairs,
     held_out_errors,
+    unbiased_sides,
 )
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
-from walkernel.torch._starts import moment_growth, start_decay
-from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Fit, Loop, Schedule, Trained, train
+from walkernel.torch._training import Fit, Schedule, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import Sampler
 
@@ -166,9 +166,26 @@ def fit_to_kernel(
     n_held_out = whole_number("n_held_out", n_held_out, 2)
     schedule = Schedule() if schedule is None else schedule
     check_instance("schedule", schedule, Schedule)
-    starts = _starts(modulation, _default_scales(graphs, kernel, pairs.sampler), seed)
-    task = _KernelTask(graphs, kernel, pairs, walks, whole_number("n_samples", n_samples, 1), seed)
-    trained = _train_all(task, starts, schedule, progress_callback(progress))
+    starts = _starts(modulation, _default_scales(graphs, kernel, pairs), seed)
+    n_samples = whole_number("n_samples", n_samples, 1)
+    tell = progress_callback(progress) or (lambda done, total: None)
+    total = len(starts) * schedule.n_epochs
+    exact = [torch.as_tensor(exact_kernel(graph, kernel)) for graph in graphs]
+    trained: list[Trained] = []
+    for start in starts:
+        task = _KernelTask(start, graphs, kernel, exact, pairs, walks, n_samples, seed)
+
+        def report(epoch: int, before: int = len(trained) * schedule.n_epochs) -> None:
+            tell(before + epoch, total)
+
+        found = train(
+            start, schedule, steps=task.steps, evaluate=task.evaluate,
+            evaluate_every=max(1, schedule.n_epochs // N_EVALUATIONS), report=report,
+            largest_tensor=max(graph.n_nodes for graph in graphs) ** 2,
+        )  # fmt: skip
+        trained.append(found)
+        if found.interrupted:
+            break
     values = np.array([one.best for one in trained])
     winner = int(np.nanargmin(values))
     best = starts[winner]
@@ -188,113 +205,81 @@ def fit_to_kernel(
     )
 
 
-def _train_all(
-    task: _KernelTask,
-    starts: list[ModulationBase],
-    schedule: Schedule,
-    progress: Callable[[int, int], object] | None,
-) -> list[Trained]:
-    """Train from every start; an interrupt ends the training."""
-    trained: list[Trained] = []
-    total, every = len(starts) * schedule.n_epochs, max(1, schedule.n_epochs // N_EVALUATIONS)
-    for start in starts:
-        task.use(start)
-        done = len(trained) * schedule.n_epochs
-
-        def report(epoch: int, done: int = done) -> None:
-            if progress is not None:
-                progress(done + epoch, total)
-
-        loop = Loop(task.steps, task.evaluate, every, None, report, task.is_small)
-        trained.append(train(start, loop, schedule))
-        if trained[-1].interrupted:
-            break
-    return trained
-
-
+@dataclass(eq=False)
 class _KernelTask:
-    """The loss of Sec. 3.4, ‖K̂ − K‖² / ‖K‖² summed over graphs, for one modulation at a time."""
+    """The loss of Sec. 3.4, ‖K̂ − K‖² / ‖K‖² summed over graphs, for one modulation."""
 
-    def __init__(
-        self, graphs: list[Graph], kernel: Kernel, pairs: Pairs, walks: str, n_samples: int, seed: int
-    ) -> None:
-        self._graphs, self._pairs, self._walks = graphs, pairs, walks
-        self._n_samples, self._seed = n_samples, seed
-        self._exact = [torch.as_tensor(exact_kernel(graph, kernel)) for graph in graphs]
-        self._kernel = kernel
-        self._bank: list[list[tuple[WalkTensors, WalkTensors]]] = []
-        self._chosen_by: list[list[tuple[WalkTensors, WalkTensors]]] = []
-        self._expected: list[ExpectedError] = []
+    modulation: ModulationBase
+    graphs: list[Graph]
+    kernel: Kernel
+    exact: list[Tensor]
+    pairs: Pairs
+    walks: str
+    n_samples: int
+    seed: int
 
-    @property
-    def is_small(self) -> bool:
-        """Whether every kernel matrix is small."""
-        return max(graph.n_nodes for graph in self._graphs) ** 2 < MAX_ONE_THREAD_SIZE
-
-    def use(self, modulation: ModulationBase) -> None:
-        """Set the modulation to train, and move targets and walks to its device and dtype."""
-        self._like = next(modulation.parameters())
-        options: dict[str, Any] = {"device": self._like.device, "dtype": self._like.dtype}
-        self._modulation = modulation
-        self._targets = [exact.to(**options) for exact in self._exact]
-        if self._walks == "expected":
-            n = _closed_form_length(self._graphs, self._kernel, self._pairs.sampler, modulation)
-            self._expected = [
-                ExpectedError(graph, self._kernel, self._pairs.n_walks, self._pairs.sampler, n, **options)
-                for graph in self._graphs
+    def __post_init__(self) -> None:
+        self.like = next(self.modulation.parameters())
+        options: dict[str, Any] = {"device": self.like.device, "dtype": self.like.dtype}
+        if self.walks == "expected":
+            n = _closed_form_length(self.graphs, self.kernel, self.pairs, self.modulation)
+            self.expected = [
+                ExpectedError(graph, self.kernel, self.pairs.n_walks, self.pairs.sampler, n, **options)
+                for graph in self.graphs
             ]
             return
-        self._chosen_by = [self._sample(SELECTION, k) for k in range(self._n_samples)]
-        if self._walks == "bank":
-            self._bank = [self._sample(TRAINING, k) for k in range(self._n_samples)]
+        self.targets = [exact.to(**options) for exact in self.exact]
+        self.chosen_by = [self._sample(SELECTION, k) for k in range(self.n_samples)]
+        if self.walks == "bank":
+            self.bank = [self._sample(TRAINING, k) for k in range(self.n_samples)]
 
     def _sample(self, purpose: int, number: int) -> list[tuple[WalkTensors, WalkTensors]]:
         return [
-            self._pairs.tensors(graph, purpose, self._seed, number, place, like=self._like)
-            for place, graph in enumerate(self._graphs)
+            self.pairs.tensors(graph, purpose, self.seed, number, place, like=self.like)
+            for place, graph in enumerate(self.graphs)
         ]
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
         """Yield the single loss of an epoch."""
-        if self._walks == "expected":
+        if self.walks == "expected":
             yield self._expected_error()
-        elif self._walks == "bank":
-            yield self._error(self._bank[epoch % len(self._bank)])
+        elif self.walks == "bank":
+            yield self._error(self.bank[epoch % len(self.bank)])
         else:
             yield self._error(self._sample(TRAINING, epoch))
 
     @torch.no_grad()
     def evaluate(self) -> float:
         """Return the error on walks that are not used for training, or the error in closed form."""
-        if self._walks == "expected":
+        if self.walks == "expected":
             return float(self._expected_error())
-        return float(np.mean([float(self._error(sample)) for sample in self._chosen_by]))
+        return float(np.mean([float(self._error(sample)) for sample in self.chosen_by]))
 
     def _expected_error(self) -> Tensor:
-        return torch.stack([error(self._modulation) for error in self._expected]).mean()
+        return torch.stack([error(self.modulation) for error in self.expected]).mean()
 
     def _error(self, sample: list[tuple[WalkTensors, WalkTensors]]) -> Tensor:
-        first, second = self._modulation.sides(max(side.n_lengths for pair in sample for side in pair))
+        first, second = self.modulation.sides(max(side.n_lengths for pair in sample for side in pair))
         errors = [
             (left.dense(first) @ right.dense(second).mT - target).square().sum() / target.square().sum()
-            for (left, right), target in zip(sample, self._targets, strict=True)
+            for (left, right), target in zip(sample, self.targets, strict=True)
         ]
         return torch.stack(errors).mean()
 
 
-def _closed_form_length(
-    graphs: list[Graph], kernel: Kernel, sampler: Sampler, modulation: ModulationBase
-) -> int:
+def _closed_form_length(graphs: list[Graph], kernel: Kernel, pairs: Pairs, modulation: ModulationBase) -> int:
     """Return the number of terms that contribute to the variance with the kernel's own f and with the start.
 
     Omitted terms of the start would be part of every estimate, but would never be trained.
     """
-    n, needed = sampler.longest + 1, 2
-    growth = np.arange(n) * math.log(moment_growth(graphs, kernel.matrix, sampler))
-    own = kernel.modulation(n) if kernel.has_root() else kernel.coefficients(n)
-    for f in (own, *(side.detach().cpu().double().numpy() for side in modulation.sides(n))):
+    n, needed = pairs.sampler.longest + 1, 2
+    growth = np.arange(n) * math.log(pairs.moment_growth(graphs))
+    for f in (
+        unbiased_sides(kernel, n)[0],
+        *(side.detach().cpu().double().numpy() for side in modulation.sides(n)),
+    ):
         with np.errstate(divide="ignore"):  # logarithms, because powers of large entries overflow
-            sizes = 2 * np.log(np.abs(f)) + growth - np.log(sampler.survival()[:n])
+            sizes = 2 * np.log(np.abs(f)) + growth - np.log(pairs.sampler.survival()[:n])
         if not np.isfinite(f).all():
             return n
         if f.any():
@@ -323,9 +308,8 @@ def _starts(
             NeuralModulation(amplitude=amplitude, decay=decay, init=init, seed=own)
             for init, own in zip(("flat", "random", "random"), seeds, strict=True)
         ]
-    if isinstance(modulation, ModulationBase):
-        return [deepcopy(modulation)]
-    given = _as_list("modulation", "a modulation", modulation)
+    one_only = isinstance(modulation, ModulationBase)
+    given: list[Any] = [modulation] if one_only else _as_list("modulation", "a modulation", modulation)
     for one in given:
         if not isinstance(one, ModulationBase):
             got = Described(type(one).__name__)
@@ -340,10 +324,9 @@ def _as_list(parameter: str, kind: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _default_scales(graphs: list[Graph], kernel: Kernel, sampler: Sampler) -> tuple[float, float]:
+def _default_scales(graphs: list[Graph], kernel: Kernel, pairs: Pairs) -> tuple[float, float]:
     """Return amplitude and decay that bring a flat network near the kernel's own f, at finite variance."""
-    f = np.abs(kernel.modulation(2) if kernel.has_root() else kernel.coefficients(2))
+    f = np.abs(unbiased_sides(kernel, 2)[0])
     radius = kernel.power_radius(0.5) if kernel.has_root() else kernel.radius
     decay = 1 / radius if 0 < radius < math.inf else f[1] / f[0] if f.all() else math.inf
-    most = start_decay(graphs, kernel.matrix, sampler)
-    return float(f[0] or 1.0), min(float(decay), most)
+    return float(f[0] or 1.0), min(float(decay), pairs.start_decay(graphs))

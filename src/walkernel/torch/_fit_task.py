@@ -42,8 +42,7 @@ from walkernel.torch._bounds import learned_bounds
 from walkernel.torch._held_out import SELECTION, TRAINING, Pairs, check_pairs
 from walkernel.torch._losses import NO_ANGLE, angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
-from walkernel.torch._starts import start_decay
-from walkernel.torch._training import MAX_ONE_THREAD_SIZE, Fit, Loop, Schedule, check_loss, train
+from walkernel.torch._training import Fit, Schedule, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import Sampler
 
@@ -177,28 +176,37 @@ def fit_to_task(
     check_flag("normalize", normalize)
     one_of("matrix", matrix, MATRICES)
     pairs = check_pairs([graph], matrix, n_walks, sampler, ensembles, engine)
-    start = _start(modulation, graph, matrix, pairs.sampler)
+    if modulation is None:
+        start: ModulationBase = NeuralModulation(decay=pairs.start_decay([graph]))
+    else:
+        check_modulation(modulation)
+        start = deepcopy(modulation)
     values = _values(graph, nodes, y, next(start.parameters()))
-    settings = _Settings(
-        real_number("masked", masked, above=0, below=1),
-        real_number("validation", validation, above=0, below=1),
-        bool(normalize),
-        None if batch_size is None else whole_number("batch_size", batch_size, 1),
-        one_of("walks", walks, SOURCES),
-        whole_number("n_samples", n_samples, 1),
-        check_seed(seed),
-    )
     if loss is angular_loss and values.spread.shape[1] < 2:
         rule = "vectors, of shape (n, k) with k of at least 2, for angular_loss"
         refuse("y", rule, Described(f"shape {np.shape(y)}"), NO_ANGLE)
-    task = _Task(graph, values, start, loss, pairs, settings)
+    n_samples = whole_number("n_samples", n_samples, 1)
+    task = _Task(
+        graph,
+        values,
+        start,
+        loss,
+        pairs,
+        masked=real_number("masked", masked, above=0, below=1),
+        validation_share=real_number("validation", validation, above=0, below=1),
+        normalize=bool(normalize),
+        batch_size=None if batch_size is None else whole_number("batch_size", batch_size, 1),
+        n_in_bank=n_samples if one_of("walks", walks, SOURCES) == "bank" else 0,
+        seed=check_seed(seed),
+    )
     report = progress_callback(progress) or (lambda done, total: None)
     total = schedule.n_epochs
     patience = None if patience is None else whole_number("patience", patience, 1)
     every = max(1, min(total // 20, (patience or total) // 4))
-    small = values.ids.size * pairs.n_walks < MAX_ONE_THREAD_SIZE
-    loop = Loop(task.steps, task.evaluate, every, patience, lambda epoch: report(epoch, total), small)
-    found = train(start, loop, schedule)
+    found = train(
+        start, schedule, steps=task.steps, evaluate=task.evaluate, evaluate_every=every, patience=patience,
+        report=lambda epoch: report(epoch, total), largest_tensor=values.ids.size * pairs.n_walks,
+    )  # fmt: skip
     length = start.n_terms(pairs.sampler.longest + 1)
     return TaskFit(
         modulation=start,
@@ -212,16 +220,6 @@ def fit_to_task(
     )
 
 
-class _Settings(NamedTuple):
-    masked: float
-    validation: float
-    normalize: bool
-    batch_size: int | None
-    walks: str
-    n_samples: int
-    seed: int
-
-
 class _Values(NamedTuple):
     """Nodes, the values that the kernel spreads from them, and the targets of the loss."""
 
@@ -231,46 +229,48 @@ class _Values(NamedTuple):
     classes: NDArray[Any] | None
 
 
+@dataclass(eq=False)
 class _Task:
     """The loss of predictions at hidden nodes."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        values: _Values,
-        modulation: ModulationBase,
-        loss: Loss,
-        pairs: Pairs,
-        settings: _Settings,
-    ) -> None:
-        self._graph, self._values, self._modulation, self._loss = graph, values, modulation, loss
-        self._pairs, self._settings = pairs, settings
-        self._random = np.random.default_rng(settings.seed)
-        order = self._random.permutation(values.ids.size)
-        n_validation = min(max(1, round(settings.validation * order.size)), order.size - 2)
+    graph: Graph
+    values: _Values
+    modulation: ModulationBase
+    loss: Loss
+    pairs: Pairs
+    masked: float
+    validation_share: float
+    normalize: bool
+    batch_size: int | None
+    n_in_bank: int  # 0 for new walks in every epoch
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+        order = self.random.permutation(self.values.ids.size)
+        n_validation = min(max(1, round(self.validation_share * order.size)), order.size - 2)
         self.validation, self.training = order[:n_validation], order[n_validation:]
-        self._validation_walks = self._sample(SELECTION, 0)
-        in_bank = settings.n_samples if settings.walks == "bank" else 0
-        self._bank = [self._sample(TRAINING, k) for k in range(in_bank)]
+        self.validation_walks = self._sample(SELECTION, 0)
+        self.bank = [self._sample(TRAINING, k) for k in range(self.n_in_bank)]
 
     def _sample(self, purpose: int, number: int) -> tuple[WalkTensors, WalkTensors]:
         """Return walks from the nodes with values."""
-        key, values = (purpose, self._settings.seed, number), self._values
-        return self._pairs.tensors(self._graph, *key, like=values.spread, ids=values.ids)
+        key, values = (purpose, self.seed, number), self.values
+        return self.pairs.tensors(self.graph, *key, like=values.spread, ids=values.ids)
 
     def steps(self, epoch: int) -> Iterator[Tensor]:
         """Hide some nodes and yield the losses of batches of them."""
-        n_hidden = min(max(1, round(self._settings.masked * self.training.size)), self.training.size - 1)
-        hidden, known = np.split(self._random.permutation(self.training), [n_hidden])
-        sample = self._bank[epoch % len(self._bank)] if self._bank else self._sample(TRAINING, epoch)
-        size = self._settings.batch_size or hidden.size
+        n_hidden = min(max(1, round(self.masked * self.training.size)), self.training.size - 1)
+        hidden, known = np.split(self.random.permutation(self.training), [n_hidden])
+        sample = self.bank[epoch % len(self.bank)] if self.bank else self._sample(TRAINING, epoch)
+        size = self.batch_size or hidden.size
         for first in range(0, hidden.size, size):
             yield self._loss_at(hidden[first : first + size], known, sample)
 
     @torch.no_grad()
     def evaluate(self) -> float:
         """Return the loss at the validation nodes, predicted from all training nodes."""
-        loss = self._loss_at(self.validation, self.training, self._validation_walks)
+        loss = self._loss_at(self.validation, self.training, self.validation_walks)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             check_loss(0, loss)
         return float(loss)
@@ -279,25 +279,16 @@ class _Task:
         self, hidden: NDArray[np.int64], known: NDArray[np.int64], sample: tuple[WalkTensors, WalkTensors]
     ) -> Tensor:
         left, right = sample
-        first, second = self._modulation.sides(max(left.n_lengths, right.n_lengths))
-        spread = self._values.spread
+        first, second = self.modulation.sides(max(left.n_lengths, right.n_lengths))
+        spread = self.values.spread
         is_known = torch.zeros(len(spread), 1, dtype=spread.dtype, device=spread.device)
         is_known[known] = 1
-        columns = torch.cat([spread, torch.ones_like(is_known)], dim=1)
-        columns = columns if self._settings.normalize else spread
+        columns = torch.cat([spread, torch.ones_like(is_known)], dim=1) if self.normalize else spread
         predicted = left.select(hidden).matmul(first, right.t_matmul(second, is_known * columns))
-        if self._settings.normalize:
+        if self.normalize:
             predicted, weight = predicted[:, :-1], predicted[:, -1:]
             predicted = predicted / torch.where(weight == 0, 1, weight)
-        return self._loss(predicted, self._values.targets[hidden])
-
-
-def _start(modulation: ModulationBase | None, graph: Graph, matrix: str, sampler: Sampler) -> ModulationBase:
-    """Return a copy of the given start, or the default start."""
-    if modulation is None:
-        return NeuralModulation(decay=start_decay([graph], matrix, sampler))
-    check_modulation(modulation)
-    return deepcopy(modulation)
+        return self.loss(predicted, self.values.targets[hidden])
 
 
 def _values(graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:

@@ -215,8 +215,7 @@ class GRFKernel(GPyTorchKernel):
             if (places < 0).any():
                 got = Described(f"node {ids[places < 0][0]}")
                 refuse("x", "of nodes that walks start from", got, "Add them to nodes=.")
-            all_of_them = np.array_equal(places, np.arange(self.walks.shape[0]))
-            self._selections[key] = self.walks if all_of_them else self.walks.select(places)
+            self._selections[key] = self.walks.select(places)
             self._evict()
         self._selections.move_to_end(key)
         return self._selections[key]

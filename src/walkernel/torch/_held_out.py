@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from walkernel._checks import check_instance, one_of, refuse, whole_number
 from walkernel._philox import check_seed
 from walkernel.engines import Engine, resolve
-from walkernel.features import Walks
+from walkernel.features import Walks, second_moment_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import exact_kernel
@@ -23,6 +24,8 @@ from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler, Walk
 ENSEMBLES = ("independent", "shared")
 TRAINING, HELD_OUT, SELECTION, INITIALIZATION = range(4)
 """First words of the keys of seeds: walks for training, reporting and selection are independent."""
+MARGIN = 0.85
+"""Decay of a start, relative to the decay at which the variance becomes infinite."""
 
 
 class Pairs(NamedTuple):
@@ -49,6 +52,15 @@ class Pairs(NamedTuple):
         left, right = self.sample(graph, *key, ids=ids)
         first = WalkTensors(left, device=like.device, dtype=like.dtype)
         return first, first if right is left else WalkTensors(right, device=like.device, dtype=like.dtype)
+
+    def moment_growth(self, graphs: Sequence[Graph]) -> float:
+        """Return the largest ρ(Q₀) of the walks on some graphs: the growth of second moments per step."""
+        law = self.sampler.transition, self.matrix, (False, True)
+        return max(second_moment_radius(graph, *law) for graph in graphs) or 1.0
+
+    def start_decay(self, graphs: Sequence[Graph]) -> float:
+        """Return a decay for which decayˡ has finite variance: decay² ρ(Q₀) is below the law's ratio."""
+        return MARGIN * math.sqrt((self.sampler.ratio or 1.0) / self.moment_growth(graphs))
 
 
 def check_pairs(

@@ -61,7 +61,7 @@ class ModulationBase(nn.Module):
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
         """Return the Taylor coefficients f₁ * f₂ of the exact kernel, (length,)."""
-        first, second = (_values(side) for side in self.sides(_length(length)))
+        first, second = (_values(side) for side in self.sides(whole_number("length", length, 1)))
         return np.convolve(first, second)[:length]
 
     def n_terms(self, longest: int | None = None) -> int:
@@ -70,7 +70,7 @@ class ModulationBase(nn.Module):
         ``longest`` is the largest number of terms in use, for instance by walks; without it, f must decay.
         """
         needed = 1
-        for side in self.sides(MAX_TERMS if longest is None else _length(longest)):
+        for side in self.sides(MAX_TERMS if longest is None else whole_number("length", longest, 1)):
             sizes = np.abs(_values(side))
             needed = max(
                 needed, int(np.flatnonzero(sizes > NEGLIGIBLE * sizes.max())[-1]) + 1 if sizes.any() else 1
@@ -114,7 +114,7 @@ class Modulation(ModulationBase):
 
     def modulation(self, length: int) -> NDArray[np.float64]:
         """Return f(0) … f(length − 1) as an array, (length,)."""
-        return _values(self(_length(length)))
+        return _values(self(whole_number("length", length, 1)))
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
         """Return the kernel with coefficients f * f, usable wherever kernels are.
@@ -127,6 +127,11 @@ class Modulation(ModulationBase):
             The matrix M that f was learned for.
         """
         return SquaredSeries(self.modulation(self.n_terms() if length is None else length), matrix=matrix)
+
+    def _state(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return attributes, and the parameters as lists of numbers, which JSON keeps to the last bit."""
+        parameters = {name: tensor.cpu().double().tolist() for name, tensor in self.state_dict().items()}
+        return {**{name: getattr(self, name) for name in names}, "parameters": parameters}
 
 
 class NeuralModulation(Modulation):
@@ -217,11 +222,7 @@ class NeuralModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("hidden", "activation", "signed", "decay", "amplitude")
-        return {
-            "kind": "neural",
-            **{name: getattr(self, name) for name in names},
-            "parameters": _parameter_lists(self),
-        }
+        return {"kind": "neural", **self._state(names)}
 
 
 class FreeModulation(Modulation):
@@ -284,8 +285,7 @@ class FreeModulation(Modulation):
     def settings(self) -> dict[str, Any]:
         """Return kind, structure and parameters."""
         names = ("decay", "amplitude", "strength")
-        kept = {name: getattr(self, name) for name in names}
-        return {"kind": "free", "initial": self.theta.shape[0], **kept, "parameters": _parameter_lists(self)}
+        return {"kind": "free", "initial": self.theta.shape[0], **self._state(names)}
 
 
 class ModulationPair(ModulationBase):
@@ -320,7 +320,7 @@ class ModulationPair(ModulationBase):
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
         """Return the kernel with coefficients f₁ * f₂, of ``length`` terms each."""
-        n = self.n_terms() if length is None else _length(length)
+        n = self.n_terms() if length is None else whole_number("length", length, 1)
         first, second = (_values(side) for side in self.sides(n))
         return PowerSeries(np.convolve(first, second), matrix=matrix)
 
@@ -340,11 +340,6 @@ def _layer(inputs: int, outputs: int, generator: torch.Generator, options: dict[
     return layer
 
 
-def _parameter_lists(module: nn.Module) -> dict[str, Any]:
-    """Return the parameters as lists of numbers, which JSON keeps to the last bit."""
-    return {name: tensor.detach().cpu().double().tolist() for name, tensor in module.state_dict().items()}
-
-
 def _values(f: Tensor) -> NDArray[np.float64]:
     """Return f as an array, and refuse values that are not finite."""
     values = f.detach().cpu().double().numpy()
@@ -353,10 +348,6 @@ def _values(f: Tensor) -> NDArray[np.float64]:
         got = Described(f"{values[where]} at length {where}")
         refuse("f", "finite", got, "Train it again from another start, or with a smaller rate.")
     return values
-
-
-def _length(length: object) -> int:
-    return whole_number("length", length, 1)
 
 
 def _sequence(name: str, values: Any) -> tuple[Any, ...]:

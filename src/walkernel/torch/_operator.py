@@ -69,10 +69,7 @@ class WalkCovariance(LinearOperator):
         return self if self.other is None else WalkCovariance(self.f, self.other, self.walks)
 
     def _expand_batch(self, batch_shape: torch.Size | list[int]) -> WalkCovariance:
-        return self._with(self.f.expand(*batch_shape, self.f.shape[-1]))
-
-    def _with(self, f: Tensor) -> WalkCovariance:
-        return WalkCovariance(f, self.walks, self.other)
+        return WalkCovariance(self.f.expand(*batch_shape, self.f.shape[-1]), self.walks, self.other)
 
     def _each(self) -> Tensor:
         """Return f of all members of the batch, (members, k)."""
@@ -114,9 +111,9 @@ class WalkCovariance(LinearOperator):
         )
         if rows is None or columns is None:
             return super()._getitem(row_index, col_index, *batch_indices)
-        left = _selected(self.walks, rows)
+        left = self.walks.select(rows)
         same = self.other is None and np.array_equal(rows, columns)
-        right = left if same else _selected(self._right, columns)
+        right = left if same else self._right.select(columns)
         if not batch_indices and left is self.walks and right is self._right:
             return self
         return WalkCovariance(self.f[batch_indices] if batch_indices else self.f, left, right)
@@ -185,9 +182,3 @@ def _positions(index: Any, n: int) -> NDArray[np.int64] | None:
         index = index.cpu().numpy()
     positions = np.arange(n)[index]
     return positions if positions.ndim == 1 and positions.size else None
-
-
-def _selected(walks: WalkTensors, positions: NDArray[np.int64]) -> WalkTensors:
-    if np.array_equal(positions, np.arange(walks.shape[0])):
-        return walks
-    return walks.select(positions)

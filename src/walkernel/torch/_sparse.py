@@ -74,10 +74,7 @@ class Structure:
     """
 
     def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device) -> None:
-        numbered = scipy.sparse.csr_array(
-            (np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape
-        )
-        transposed = numbered.tocsc()
+        transposed = number_entries(matrix).tocsc()
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         self.shape = torch.Size(matrix.shape)
         small = max(matrix.nnz, *matrix.shape) < 2**31
@@ -125,6 +122,12 @@ class Structure:
             part = slice(first, first + step)
             total += (y[:, part][self.rows] * x[:, part][self.columns]).sum(dim=1)
         return total
+
+
+def number_entries(matrix: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Return a matrix of the same structure, with the numbers of its entries as data."""
+    numbers = np.arange(matrix.nnz)
+    return scipy.sparse.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:

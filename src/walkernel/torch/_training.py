@@ -80,45 +80,39 @@ class Fit:
         return f"{len(self.history)} epochs{course}{ended}; f = {f} …\n{losses}\n{self.bounds.report()}"
 
 
-class Loop(NamedTuple):
-    """The loss to minimise, the criterion by which parameters are kept, and the progress callback.
-
-    ``steps`` yields the losses of the steps of an epoch; ``evaluate`` returns a number that is smaller for
-    better parameters, and is called every ``evaluate_every`` epochs; training ends after ``patience`` epochs
-    without improvement. Where tensors are small, PyTorch runs on a single thread, which is faster.
-    """
-
-    steps: Callable[[int], Iterable[Tensor]]  # epoch -> losses
-    evaluate: Callable[[], float]
-    evaluate_every: int
-    patience: int | None
-    report: Callable[[int], object]  # epochs done
-    is_small: bool = False
-
-
 MAX_ONE_THREAD_SIZE = 2**17
 """Size of the largest tensor of a step below which one thread is faster than several."""
 
 
-def train(modulation: ModulationBase, loop: Loop, schedule: Schedule) -> Trained:
+def train(
+    modulation: ModulationBase,
+    schedule: Schedule,
+    *,
+    steps: Callable[[int], Iterable[Tensor]],  # epoch -> losses of its steps
+    evaluate: Callable[[], float],  # smaller for better parameters
+    evaluate_every: int,  # epochs
+    patience: int | None = None,  # epochs without improvement after which training ends
+    report: Callable[[int], object],  # epochs done
+    largest_tensor: int,  # elements: where they are few, PyTorch runs on one thread
+) -> Trained:
     """Minimise a loss over the parameters of a modulation, which is left with the best ones."""
     optimizer = torch.optim.Adam(modulation.parameters(), lr=schedule.learning_rate)
     rate = torch.optim.lr_scheduler.StepLR(optimizer, schedule.every, schedule.gamma)
     history: list[float] = []
-    evaluations: list[tuple[int, float]] = [(0, loop.evaluate())]
+    evaluations: list[tuple[int, float]] = [(0, evaluate())]
     best, kept = evaluations[0], deepcopy(modulation.state_dict())
     interrupted = False
-    with _one_thread() if loop.is_small else nullcontext():
+    with _one_thread() if largest_tensor < MAX_ONE_THREAD_SIZE else nullcontext():
         try:
             for epoch in range(1, schedule.n_epochs + 1):
-                history.append(_epoch(loop, epoch, modulation, optimizer))
+                history.append(_epoch(steps(epoch), epoch, modulation, optimizer))
                 rate.step()
-                if epoch % loop.evaluate_every == 0 or epoch == schedule.n_epochs:
-                    evaluations.append((epoch, loop.evaluate()))
+                if epoch % evaluate_every == 0 or epoch == schedule.n_epochs:
+                    evaluations.append((epoch, evaluate()))
                     if evaluations[-1][1] < best[1] or not math.isfinite(best[1]):
                         best, kept = evaluations[-1], deepcopy(modulation.state_dict())
-                loop.report(epoch)
-                if loop.patience is not None and evaluations[-1][0] - best[0] >= loop.patience:
+                report(epoch)
+                if patience is not None and evaluations[-1][0] - best[0] >= patience:
                     break
         except KeyboardInterrupt:
             interrupted = True
@@ -137,10 +131,12 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _epoch(loop: Loop, epoch: int, modulation: ModulationBase, optimizer: torch.optim.Optimizer) -> float:
+def _epoch(
+    steps: Iterable[Tensor], epoch: int, modulation: ModulationBase, optimizer: torch.optim.Optimizer
+) -> float:
     """Take the steps of one epoch and return their mean loss."""
     losses = []
-    for loss in loop.steps(epoch):
+    for loss in steps:
         check_loss(epoch, loss)
         optimizer.zero_grad()
         (loss + modulation.penalty()).backward()

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from walkernel._checks import Described, check_instance, refuse
 from walkernel.features import Walks
-from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply
-
-DTYPES = (torch.float64, torch.float32)
+from walkernel.torch._modulation import check_dtype
+from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply, number_entries
 
 
 class WalkTensors:
@@ -69,8 +68,7 @@ class WalkTensors:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        if dtype not in DTYPES:
-            refuse("dtype", "torch.float64 or torch.float32", Described(str(dtype)))
+        check_dtype(dtype)
         if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
             refuse(
                 "walks", f"with loads in the range of {dtype}",
@@ -91,13 +89,18 @@ class WalkTensors:
         return self._like(self._loads, self._places, device, dtype)
 
     def select(self, rows: ArrayLike) -> WalkTensors:
-        """Return the walks from some start nodes, given by position; they may repeat."""
+        """Return the walks from some start nodes, given by position; itself for all of them in order.
+
+        Positions may repeat.
+        """
         positions = np.asarray(rows)
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
             refuse("rows", "a flat list of whole numbers", rows, error=TypeError)
         if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
             refuse("rows", f"at least one position from 0 to {self.shape[0] - 1}", positions)
-        numbered = _number_entries(self._places, positions)
+        if np.array_equal(positions, np.arange(self.shape[0])):
+            return self
+        numbered = number_entries(self._places)[positions]
         return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
 
     @staticmethod
@@ -119,7 +122,9 @@ class WalkTensors:
         f: Tensor,  # (k,): zero beyond its end
     ) -> Tensor:  # (entries of Φ,)
         """Return the entries of Φ_f in the order of their rows."""
-        f = self._checked(f)
+        if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
+            refuse("f", "a tensor of one dimension, not empty", f, error=TypeError)
+        self.check_dtype_and_device("f", f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
         return (self._load_matrix @ f[:, None])[:, 0]
@@ -173,18 +178,13 @@ class WalkTensors:
         columns: NDArray[np.int64],  # (p,)
     ) -> tuple[Tensor, Tensor, Tensor]:  # (q,) each
         """Return where rows of Φ and of Ψ have entries at the same nodes: pair, entry of Φ, entry of Ψ."""
-        first, second = _number_entries(self._places, rows), _number_entries(other._places, columns)
+        first, second = number_entries(self._places)[rows], number_entries(other._places)[columns]
         keys, at, there = np.intersect1d(_keys(first), _keys(second), assume_unique=True, return_indices=True)
         found = (keys // self.shape[1], first.data[at], second.data[there])
         return tuple(torch.as_tensor(array, device=self.device) for array in found)  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: Any) -> WalkTensors:
         return self
-
-    def _checked(self, f: Tensor) -> Tensor:
-        if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
-            refuse("f", "a tensor of one dimension, not empty", f, error=TypeError)
-        return self.check_dtype_and_device("f", f)
 
     def _columns(self, x: Tensor, axis: int) -> Tensor:
         if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[0] != self.shape[axis]:
@@ -213,7 +213,9 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
     terms = walks.terms
     entry = np.repeat(terms.indptr[:-1], np.diff(terms.starts)) + terms.places
     lengths = terms.lengths.astype(np.int64)
-    loads = _rescaled(terms.loads, lengths, walks.scale) / walks.n_walks
+    with np.errstate(over="ignore"):
+        own = terms.loads if walks.scale == 1.0 else terms.loads * walks.scale**lengths
+    loads = own / walks.n_walks
     shape = (terms.indices.size, int(lengths.max(initial=0)) + 1)
     by_length = scipy.sparse.coo_array((loads, (entry, lengths)), shape=shape).tocsr()
     places = scipy.sparse.csr_array(
@@ -223,19 +225,7 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
     return by_length, places
 
 
-def _number_entries(places: scipy.sparse.csr_array, rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows, with the numbers of the entries as data."""
-    numbers = np.arange(places.nnz)
-    return scipy.sparse.csr_array((numbers, places.indices, places.indptr), shape=places.shape)[rows]
-
-
 def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
     """Return a unique number for the position of each entry."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows * matrix.shape[1] + matrix.indices
-
-
-def _rescaled(loads: NDArray[np.float64], lengths: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
-    """Return loads of M from those of M / scale."""
-    with np.errstate(over="ignore"):
-        return loads if scale == 1.0 else loads * scale**lengths

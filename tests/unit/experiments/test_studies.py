@@ -49,7 +49,7 @@ def test_tables_depend_on_the_seed_and_on_nothing_else(study, tmp_path):
 def test_rows_have_every_column_and_lead_to_a_verdict(study, tmp_path):
     finding = run_study(study, Run(tmp_path, "quick", 0))
     for table, rows in finding.rows.items():
-        columns = study.columns(table)
+        columns = study.tables[table]
         assert columns[-len(COMMON) :] == COMMON
         assert not [column for column in columns if "second" in column]
         for row in rows:

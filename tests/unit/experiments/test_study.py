@@ -18,7 +18,14 @@ class Toy:
     def __init__(self, fails_at=None):
         self.measured, self.fails_at = [], fails_at
         self.study = Study(
-            "toy", "0", "A <toy>", {"toy": ("graph",)}, self.cells, self.measure, self.draw, self.judge
+            "toy",
+            "0",
+            "A <toy>",
+            {"toy": ("graph", *COMMON)},
+            self.cells,
+            self.measure,
+            self.draw,
+            self.judge,
         )
 
     def cells(self, size):
@@ -30,7 +37,7 @@ class Toy:
         self.measured.append(cell.key)
         shared = run.kept("toy/shared", lambda: self.measured.append("shared") or 0.25)
         values = run.seeds(ord(cell.key)).random(5) + shared
-        return [{"graph": cell.key, "published": 0.5, **summary(values), "seed": run.seed}]
+        return [{"graph": cell.key, "published": 0.5, **summary(values)}]
 
     def draw(self, rows, figure):
         figure.subplots().plot([row["ours"] for row in rows["toy"]])
@@ -163,7 +170,7 @@ def test_every_study_is_found_and_complete():
         assert len({cell.key for cell in cells}) == len(cells)
         assert {cell.table for cell in cells} == set(study.tables)
         for table in study.tables:
-            columns = study.columns(table)
+            columns = study.tables[table]
             assert len(set(columns)) == len(columns)
             assert {"error_kind", "ensembles", "c", "seed", "parameters", "repeats"} <= set(columns)
 
