@@ -13,7 +13,7 @@ from walkernel.walks._samplers import (
 )
 from walkernel.walks._sampling import Deposits, Rows, concatenate, sample_deposits, sample_rows
 from walkernel.walks._spec import MAX_WALKS, NO_NODES, WalkSpec, identity
-from walkernel.walks._tables import Hops, hop_table, step_law, walk_table
+from walkernel.walks._tables import StepLaw, hop_table, step_law, walk_table
 from walkernel.walks._weighing import Terms, sort_terms
 
 __all__ = [
@@ -24,12 +24,12 @@ __all__ = [
     "CoupledWalks",
     "Deposits",
     "Head",
-    "Hops",
     "IndependentWalks",
     "Rewalked",
     "Rows",
     "Sampler",
     "Starts",
+    "StepLaw",
     "Terms",
     "WalkSpec",
     "concatenate",

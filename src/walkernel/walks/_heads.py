@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._state import Front, read_only
-from walkernel.walks._tables import Hops
+from walkernel.walks._tables import StepLaw
 
 if TYPE_CHECKING:
     from walkernel.walks._follow import Room
@@ -80,7 +80,7 @@ def no_heads(n: int, dtype: Any) -> Head:
 
 
 def follow_heads(
-    hops: Hops | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
+    hops: StepLaw | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
 ) -> tuple[Head, Front]:
     """Return the heads of some start nodes and the fronts where their walks begin."""
     if hops is None:
@@ -123,7 +123,7 @@ def _room(reserved: HeadRoom, size: int, dtype: Any) -> Room:
     )  # fmt: skip
 
 
-def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def follow_front(hops: StepLaw, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nodes where heads of some start nodes end, one after the other."""
     _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
     return front.nodes.astype(np.int64)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ TASK_WALKS = 2**13
 """Walks of one task at most: some milliseconds between two looks at the keyboard."""
 
 Progress = Callable[[int, int], object]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 NO_NORMS = np.empty((0, 2))
 NO_HEAD = no_heads(0, np.int64)
 FEW_STARTS = 64
@@ -247,10 +249,9 @@ def walk(
     starts, n_walks, law = spec.ids, spec.n_walks, spec.law
     numbers = np.zeros(starts.size, dtype=np.int64) if first_walks is None else first_walks
     key = _state.Key(np.uint64(spec.stream), *key_words(spec.seed), numbers)
-    coupling = _state.Coupling(*spec.sampler.coupling)
     lengths = np.empty(starts.size * n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // n_walks)
-    task = (_state.read_only(starts), block, n_walks, key, coupling, spec.table)
+    task = (_state.read_only(starts), block, n_walks, key, spec.sampler.coupling, spec.table)
     reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
     size = law.expected_deposits(lengths.size)
     with pool.walkers(block * n_walks, law.thresholds.size + 2) as (walkers, order):
@@ -346,35 +347,36 @@ def _gather(
     pool = Pool(types)
     joiners = [Joiner(capacity, pool) for _ in range(n_results)]
 
-    def task(number: int) -> None:
+    def task(number: int) -> int:
         for joiner, piece in zip(joiners, work(parts[number], pool), strict=True):
             joiner.add(number, piece)
+        return parts[number].stop
 
-    for number in _in_order(task, len(parts), n_threads):
+    for done in in_order(task, range(len(parts)), n_threads):
         if progress is not None:
-            progress(parts[number].stop, n)
+            progress(done, n)
     return joiners
 
 
-def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterator[int]:
-    """Run tasks 0 … count−1, a few ahead, and yield the number of each when it and all before are done.
+def in_order(
+    work: Callable[[Item], Result], items: Sequence[Item], n_threads: int, ahead: int = 4
+) -> Iterator[Result]:
+    """Yield what a function makes of each item, in order, with a few items ahead for each thread.
 
-    An interrupt drops the tasks not yet begun.
+    An interrupt drops the items not yet begun.
     """
-    if n_threads == 1 or count == 1:
-        for number in range(count):
-            task(number)
-            yield number
+    if n_threads == 1 or len(items) < 2:
+        yield from map(work, items)
         return
-    with ThreadPoolExecutor(max_workers=min(n_threads, count)) as threads:
-        pending: deque[tuple[int, Future[None]]] = deque()
+    with ThreadPoolExecutor(min(n_threads, len(items))) as threads:
+        pending: deque[Future[Result]] = deque()
         try:
-            for number in range(count):
-                pending.append((number, threads.submit(task, number)))
-                while len(pending) > 4 * n_threads or (number == count - 1 and pending):
-                    first, future = pending.popleft()
-                    future.result()
-                    yield first
+            for item in items:
+                pending.append(threads.submit(work, item))
+                if len(pending) == ahead * n_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for _, future in pending:
+            for future in pending:
                 future.cancel()

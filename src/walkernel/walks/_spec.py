@@ -17,7 +17,7 @@ from walkernel.graph import Graph
 from walkernel.walks._heads import Head, HeadRoom, follow_heads
 from walkernel.walks._samplers import Sampler, survival_of
 from walkernel.walks._state import Front
-from walkernel.walks._tables import Hops, WalkTable, hop_table, walk_table
+from walkernel.walks._tables import StepLaw, WalkTable, hop_table, walk_table
 
 NO_NODES = np.empty(0, dtype=np.int64)
 MAX_WALKS = 2**32 - 2
@@ -152,7 +152,7 @@ class WalkSpec:
         return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
 
     @cached_property
-    def hops(self) -> Hops | None:
+    def hops(self) -> StepLaw | None:
         """What exact heads follow; None without a head."""
         if not self.sampler.head:
             return None
