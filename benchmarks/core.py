@@ -199,7 +199,7 @@ def fast_graph_gp(graph: wk.Graph, n_walks: int, ours: float) -> list[list[str]]
 
 def product_rows(n_nodes: int, repeats: int) -> list[list[str]]:
     """Φ(ΦᵀV) for 16 columns against SciPy's product on the same matrix."""
-    from walkernel.features import _matrix as products
+    from walkernel.features import _products as products
 
     features = wk.sample_features(random_graph(n_nodes), KERNEL, 8)
     V = np.random.default_rng(0).standard_normal((n_nodes, 16))

@@ -35,7 +35,7 @@ from walkernel.engines._worker import (
     weigh_on_worker,
     weigh_rows,
 )
-from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, Record, stack
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, Record, by_block, stack
 from walkernel.walks import Deposits, WalkSpec, concatenate
 
 ADDRESS = r"inproc://\S+|(\w+://)?[^\s/]+:\d+"
@@ -190,12 +190,11 @@ class ClusterRecord(Record):
     def _weighed_rows(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
         if not rows.size:
             return scipy.sparse.csr_array((0, self._tasks.cluster.graph.n_nodes))
-        owners = np.searchsorted(self._edges, rows, side="right") - 1
-        places = {int(b): np.flatnonzero(owners == b) for b in np.unique(owners)}
-        calls = [self._tasks.then(weigh_rows, b, f, rows[at] - self._edges[b]) for b, at in places.items()]
-        found = dict(Tasks(self._tasks.cluster, calls).results())
-        order = np.argsort(np.concatenate([*places.values()]))
-        return stack(order, *(found[k] for k in range(len(calls))))
+        found = by_block(self._edges, rows)
+        calls = [self._tasks.then(weigh_rows, b, f, inside) for b, _, inside in found]
+        parts = dict(Tasks(self._tasks.cluster, calls).results())
+        order = np.argsort(np.concatenate([at for _, at, _ in found]))
+        return stack(order, *(parts[k] for k in range(len(calls))))
 
     def sample_again(self, spec: WalkSpec, progress: Progress | None) -> ClusterRecord:
         """Sample other walks on the same cluster."""

@@ -100,8 +100,6 @@ class DeviceFeatures(FeatureMatrix):
         with self.engine.in_use():
             return as_given(V, _product(self._transposed, as_tensor(self.engine, V)))
 
-    _multiply_transposed = multiply_transposed
-
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
         with self.engine.in_use():
@@ -205,8 +203,6 @@ class WalkedFeatures(BlockedFeatures):
                 walker.scatter(self.f, columns[part], result, with_heads=self.with_heads)
 
         return self._some_columns_at_a_time(add, V, self.shape[1])
-
-    _multiply_transposed = multiply_transposed
 
     def _some_columns_at_a_time(self, add: Callable[[Tensor, Tensor], None], X: Any, n_rows: int) -> Any:
         """Return a product whose columns are made by a function that adds them to zeros."""
