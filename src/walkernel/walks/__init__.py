@@ -1,7 +1,7 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
 from walkernel.walks._heads import Head, follow_front, no_heads
-from walkernel.walks._rewalk import Rewalked, Starts, rewalk, walk_anew
+from walkernel.walks._rewalk import Starts, report_walks, rewalk
 from walkernel.walks._samplers import (
     GROUPS,
     SAMPLERS,
@@ -25,7 +25,6 @@ __all__ = [
     "Deposits",
     "Head",
     "IndependentWalks",
-    "Rewalked",
     "Rows",
     "Sampler",
     "Starts",
@@ -37,6 +36,7 @@ __all__ = [
     "hop_table",
     "identity",
     "no_heads",
+    "report_walks",
     "rewalk",
     "sample_deposits",
     "sample_rows",
@@ -44,6 +44,5 @@ __all__ = [
     "sampler_from",
     "sort_terms",
     "step_law",
-    "walk_anew",
     "walk_table",
 ]
