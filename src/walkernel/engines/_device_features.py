@@ -72,7 +72,6 @@ class DeviceFeatures(FeatureMatrix):
     """
 
     takes_tensors = True
-    """Whether products with tensors are made where the features are."""
 
     def __init__(self, matrix: Tensor, engine: CUDA, norms: Dense = NO_NORMS, n_steps: int = 0) -> None:
         self.matrix, self.engine, self.norms, self.n_steps = matrix, engine, norms, n_steps

@@ -319,11 +319,6 @@ class DeviceRecord(Record):
         return self.indptr + starts, nodes, values
 
 
-def sample_record(engine: CUDA, spec: WalkSpec) -> DeviceRecord:
-    """Sample walks and keep their deposits on a device."""
-    return DeviceRecord(engine, walker_of(engine, spec).at(spec.ids))
-
-
 def walker_of(engine: CUDA, spec: WalkSpec) -> Walker:
     """Return a walker, without start nodes as yet, on the device of an engine."""
     return Walker(spec, torch.device(str(engine.device)), getattr(torch, engine.dtype))

@@ -86,14 +86,11 @@ def record_on_worker(remote: RemoteGraph, part: dict[str, Any]) -> HostRecord:
     return CPU(1).record(_spec(remote, part))
 
 
-def weigh_on_worker(record: HostRecord, f: NDArray[np.float64]) -> list[HostFeatures]:
-    """Return the features of recorded walks, given f / n_walks."""
-    return [record.weigh(f)]
-
-
-def weigh_rows(record: HostRecord, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows of the features of recorded walks, given f / n_walks."""
-    return record.weigh(f, rows).to_scipy()
+def weigh_on_worker(
+    record: HostRecord, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None
+) -> list[HostFeatures]:
+    """Return the features of recorded walks, or some rows of them, given f / n_walks."""
+    return [record.weigh(f, rows)]
 
 
 def count_steps(record: HostRecord) -> tuple[int, int]:
