@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,11 +67,14 @@ class Head(NamedTuple):
 
 def join_heads(parts: list[Head]) -> Head:
     """Join the heads of consecutive blocks of start nodes."""
+    return Head(*join_entries(parts), np.concatenate([part.edges for part in parts]))
+
+
+def join_entries(parts: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return indptr, nodes, lengths and loads of the heads or deposits of consecutive start nodes."""
     counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    return Head(
-        offsets(counts),
-        *(np.concatenate(arrays) for arrays in zip(*(part[1:] for part in parts), strict=True)),
-    )
+    nodes, lengths, loads = (np.concatenate([part[k] for part in parts]) for k in (1, 2, 3))
+    return offsets(counts), nodes, lengths, loads
 
 
 def no_heads(n: int, dtype: Any) -> Head:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, refuse
 from walkernel._philox import key_words
 from walkernel.walks import _state
-from walkernel.walks._heads import Head, join_heads, no_heads, offsets
+from walkernel.walks._heads import Head, join_entries, join_heads, offsets
 from walkernel.walks._spec import WalkSpec
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ Progress = Callable[[int, int], object]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 NO_NORMS = np.empty((0, 2))
-NO_HEAD = no_heads(0, np.int64)
 FEW_STARTS = 64
 """Start nodes whose heads tell how much room all of them need."""
 
@@ -77,7 +76,7 @@ def sample_deposits(
     """
     from walkernel.walks._coalesce import count_hops
 
-    factors = 1.0 / spec.law.survival
+    factors, heads = 1.0 / spec.law.survival, dict[int, Head]()
 
     def work(part: slice, pool: Pool) -> list[Piece]:
         own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
@@ -85,12 +84,14 @@ def sample_deposits(
         lengths, n, _, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
         count_hops(spec.sampler.head, lengths, hops)
         counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
-        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
+        heads[part.start] = head.copy()
+        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0)]
 
     types = [spec.table.indices.dtype, np.float64, np.int32]
     (joiner,) = _gather(spec, n_threads, progress, work, types)
     counts, _, (nodes, loads, hops) = joiner.result()
-    return Deposits(offsets(counts), nodes, hops, loads, join_heads(joiner.heads))
+    head = join_heads([heads[first] for first in sorted(heads)])
+    return Deposits(offsets(counts), nodes, hops, loads, head)
 
 
 def sample_rows(
@@ -142,12 +143,12 @@ def sample_rows(
             with deposits.lookup(most + most_of_heads) as lookup:
                 n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
-            pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
+            pieces.append(Piece(counts, norms, n, rows, steps))
         if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
             with deposits.lookup(most_of_heads) as lookup:
                 n = coalesce_heads(*known, counts, *rows, lookup)
-            pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
+            pieces.append(Piece(counts, NO_NORMS, n, rows, 0))
         return pieces
 
     joiners = _gather(spec, n_threads, progress, work, types, len(streams) + separate_heads)
@@ -156,13 +157,7 @@ def sample_rows(
 
 def concatenate(parts: list[Deposits]) -> Deposits:
     """Join the deposits of consecutive blocks of start nodes."""
-    return Deposits(
-        offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
-        np.concatenate([part.nodes for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.loads for part in parts]),
-        join_heads([part.head for part in parts]),
-    )
+    return Deposits(*join_entries(parts), join_heads([part.head for part in parts]))
 
 
 class Piece(NamedTuple):
@@ -173,7 +168,6 @@ class Piece(NamedTuple):
     n: int
     arrays: list[NDArray[Any]]
     steps: int
-    head: Head
 
 
 class Pool:
@@ -276,7 +270,6 @@ class Joiner:
         self.whole = [np.empty(capacity, dtype=t) for t in pool.types]
         self.counts: list[NDArray[np.int64]] = []
         self.norms: list[NDArray[np.float64]] = []
-        self.heads: list[Head] = []
         self.filled = self.steps = 0
         self._lock = threading.Lock()
         self._early: dict[int, Piece] = {}
@@ -293,7 +286,6 @@ class Joiner:
                 self.filled += following.n
                 self.counts.append(following.counts)
                 self.norms.append(following.norms)
-                self.heads.append(following.head)
                 self.steps += following.steps
         for place, following in ready:
             if place + following.n > self.capacity:
