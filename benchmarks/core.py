@@ -99,7 +99,7 @@ def walks_only(spec: WalkSpec, n_threads: int) -> int:
 
     def work(part: NDArray[np.int64]) -> int:
         own = spec.at(part)
-        lengths, n, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
+        lengths, n, _, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
         pool.give_back(arrays)
         return n - lengths.size
 

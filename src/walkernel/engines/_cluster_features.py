@@ -59,17 +59,7 @@ def gather_blocks(
 
 
 class ClusterFeatures(BlockedFeatures):
-    """Features in blocks on the workers of a cluster.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of start nodes and number of nodes of the graph.
-    edges : ndarray of int64, (n_blocks + 1,)
-        First row of each block, followed by the number of rows.
-    nnz, nbytes, norms, n_steps
-        As in ``FeatureMatrix``.
-    """
+    """One of the results that the blocks on the workers of a cluster hold."""
 
     def __init__(self, blocks: Blocks, result: int) -> None:
         self._blocks, self._result = blocks, result

@@ -44,6 +44,7 @@ class Walker:
         The dtype of loads.
     """
 
+    keeps_heads = True
     n_walkers: int
     head: Head
     _starts: Tensor
@@ -66,6 +67,8 @@ class Walker:
         own.n_walkers = ids.size * self.spec.n_walks
         own._starts = own._tensor(ids)
         own.head, front = own.spec.heads()
+        if not self.keeps_heads:
+            own.head = no_heads(ids.size, own.head.nodes.dtype)
         own._ends = own._tensor(front.ends)
         own._front = [
             *(own._tensor(front.nodes), own._words(front.cuts)),
@@ -77,6 +80,12 @@ class Walker:
         """Return a walker with the same start nodes and independent draws."""
         own = copy(self)
         own.spec = self.spec.on_stream(stream)
+        return own
+
+    def without_heads(self) -> Walker:
+        """Return a walker, without start nodes as yet, whose walks leave heads that are kept elsewhere."""
+        own = copy(self)
+        own.keeps_heads = False
         return own
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
@@ -166,25 +175,23 @@ class Walker:
             self.walk(STEPS.value, lengths, self.factors(), nodes=ends)
         return int(lengths.sum())
 
-    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor, *, with_heads: bool = True) -> None:
+    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
         """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
         from walkernel.engines._triton_walks import GATHER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if with_heads and self.head.nodes.size:
+        if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
-    def scatter(
-        self, f: NDArray[np.float64], own: Tensor, matrix: Tensor, *, with_heads: bool = True
-    ) -> None:
+    def scatter(self, f: NDArray[np.float64], own: Tensor, matrix: Tensor) -> None:
         """Add Φ_fᵀ V to a matrix with a row for each node, without forming Φ."""
         from walkernel.engines._triton_walks import SCATTER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if with_heads and self.head.nodes.size:
+        if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 

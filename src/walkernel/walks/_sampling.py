@@ -10,7 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -140,14 +139,13 @@ def sample_rows(
             counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            with deposits.lookup(most + most_of_heads) as lookup:
-                n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
+            lookup = deposits.lookup(most + most_of_heads)
+            n = coalesce(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps))
         if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
-            with deposits.lookup(most_of_heads) as lookup:
-                n = coalesce_heads(*known, counts, *rows, lookup)
+            n = coalesce_heads(*known, counts, *rows, deposits.lookup(most_of_heads))
             pieces.append(Piece(counts, NO_NORMS, n, rows, 0))
         return pieces
 
@@ -176,8 +174,7 @@ class Pool:
     def __init__(self, types: list[Any]) -> None:
         self.types = types
         self._spare: SimpleQueue[list[NDArray[Any]]] = SimpleQueue()
-        self._walkers: SimpleQueue[tuple[_state.Walkers, _state.Order]] = SimpleQueue()
-        self._lookups: SimpleQueue[Lookup] = SimpleQueue()
+        self._own: Any = threading.local()
 
     def take(self, size: int) -> list[NDArray[Any]]:
         """Return arrays of at least this size."""
@@ -191,30 +188,21 @@ class Pool:
         """Let other tasks have the arrays."""
         self._spare.put(arrays)
 
-    @contextmanager
-    def walkers(self, count: int, n_lengths: int) -> Iterator[tuple[_state.Walkers, _state.Order]]:
-        """Lend room for a block of walkers; all tasks of a job have blocks of one size."""
-        try:
-            room = self._walkers.get_nowait()
-        except Empty:
-            room = _state.make_walkers(count, n_lengths)
-        yield room
-        self._walkers.put(room)
+    def walkers(self, count: int, n_lengths: int) -> tuple[_state.Walkers, _state.Order]:
+        """Return this thread's room for a block of walkers; all tasks of a job have blocks of one size."""
+        if not hasattr(self._own, "walkers"):
+            self._own.walkers = _state.make_walkers(count, n_lengths)
+        return self._own.walkers
 
-    @contextmanager
-    def lookup(self, size: int) -> Iterator[Lookup]:
-        """Lend an empty hash table for rows of at most ``size`` deposits."""
+    def lookup(self, size: int) -> Lookup:
+        """Return this thread's hash table, emptied, for rows of at most ``size`` deposits."""
         from walkernel.walks._coalesce import make_lookup, slots_for
 
-        try:
-            table = self._lookups.get_nowait()
-        except Empty:
-            table = make_lookup(size)
-        if table.slots.size < slots_for(size):
-            table = make_lookup(size)
-        yield table
+        table = getattr(self._own, "lookup", None)
+        if table is None or table.slots.size < slots_for(size):
+            table = self._own.lookup = make_lookup(size)
         table.slots.fill(0)
-        self._lookups.put(table)
+        return table
 
 
 class Walked(NamedTuple):
@@ -248,14 +236,14 @@ def walk(
     task = (_state.read_only(starts), block, n_walks, key, spec.sampler.coupling, spec.table)
     reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
     size = law.expected_deposits(lengths.size)
-    with pool.walkers(block * n_walks, law.thresholds.size + 2) as (walkers, order):
-        rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
-        while True:
-            arrays = pool.take(size)
-            done, n, most = _loops.walk_task(*task, *rest, *arrays[:2])
-            if done == starts.size:
-                return Walked(lengths, int(n), int(most), arrays)
-            size = 2 * arrays[0].size
+    room = pool.walkers(block * n_walks, law.thresholds.size + 2)
+    rest = (law.thresholds, law.guide, factors, front, *room, reserved, lengths)
+    while True:
+        arrays = pool.take(size)
+        done, n, most = _loops.walk_task(*task, *rest, *arrays[:2])
+        if done == starts.size:
+            return Walked(lengths, int(n), int(most), arrays)
+        size = 2 * arrays[0].size
 
 
 class Joiner:
