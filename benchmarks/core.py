@@ -113,7 +113,7 @@ def speed_rows(n_nodes: int, n_walks: int, n_threads: int, repeats: int) -> list
     plain, heavy = random_graph(n_nodes), random_graph(n_nodes, weighted=True)
     nodes = np.arange(min(n_nodes, 200_000))
     specs = {
-        kind: checked_spec("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
+        kind: checked_spec(g, n_walks, None, 0, 0, nodes, "normalized", False)
         for kind, g in (("unweighted", plain), ("weighted", heavy))
     }
     steps = {kind: walks_only(s, 1) for kind, s in specs.items()}

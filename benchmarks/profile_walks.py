@@ -40,7 +40,7 @@ def advance(table, key, walkers, active, longest, mode):
 def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     """Return nanoseconds for each step of the parts of the walker, and of coalescing."""
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
-    spec = checked_spec("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False)
+    spec = checked_spec(graph, N_WALKS, None, 0, 0, None, "normalized", False)
     table, law, factors = spec.table, spec.law, 1.0 / spec.law.survival
     walkers, order = _state.make_walkers(BLOCK * N_WALKS, law.thresholds.size + 2)
     alone = Coupling(0, 0, 0)

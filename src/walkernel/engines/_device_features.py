@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel.engines._base import FeatureJob, Progress
-from walkernel.engines._device_walks import DeviceRecord, Walker, walker_of
+from walkernel.engines._device_walks import DeviceRecord, Walker
 from walkernel.engines._tensors import (
     bytes_of,
     from_scipy,
@@ -252,7 +252,7 @@ class _Block(NamedTuple):
 
 def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) -> list[FeatureMatrix]:
     """Return the features of a job, which are sampled some start nodes at a time."""
-    walker = walker_of(engine, job.spec)
+    walker = Walker(engine, job.spec)
     n, keep = job.spec.ids.size, engine.keep_features or job.n_groups > 1
     walked: list[list[_Block]] = [[] for _ in job.streams]
     heads: list[Tensor] = []

@@ -36,12 +36,10 @@ class Walker:
 
     Parameters
     ----------
+    engine : CUDA
+        The device that walks are sampled on, and the dtype of loads.
     spec : WalkSpec
         What defines the walks.
-    device : device
-        The device that walks are sampled on.
-    dtype : dtype
-        The dtype of loads.
     """
 
     keeps_heads = True
@@ -51,9 +49,9 @@ class Walker:
     _ends: Tensor
     _front: list[Tensor]
 
-    def __init__(self, spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> None:
-        self.spec, self.device, self.dtype = spec, device, dtype
-        table, law = spec.table, spec.law
+    def __init__(self, engine: CUDA, spec: WalkSpec) -> None:
+        self.device, self.dtype = torch.device(str(engine.device)), getattr(torch, engine.dtype)
+        self.spec, table, law = spec, spec.table, spec.law
         self._key = self._words(np.array([spec.seed], dtype=np.uint64))
         self._law = [self._words(law.thresholds), self._tensor(law.guide)]
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
@@ -324,11 +322,6 @@ class DeviceRecord(Record):
         nodes = torch.cat([nodes, torch.tensor(self.head.nodes, **options).to(nodes.dtype)])[order]
         values = torch.cat([values, torch.tensor(loads, dtype=values.dtype, **options)])[order]
         return self.indptr + starts, nodes, values
-
-
-def walker_of(engine: CUDA, spec: WalkSpec) -> Walker:
-    """Return a walker, without start nodes as yet, on the device of an engine."""
-    return Walker(spec, torch.device(str(engine.device)), getattr(torch, engine.dtype))
 
 
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -117,8 +117,8 @@ class HostFeatures(FeatureMatrix):
         The features.
     norms, n_steps
         As in ``FeatureMatrix``.
-    n_threads : int, optional
-        Threads of products; WALKERNEL_NUM_THREADS or the CPUs of this process if not given.
+    n_threads : int or None
+        Threads of products; None: WALKERNEL_NUM_THREADS or the CPUs of this process.
     """
 
     def __init__(
