@@ -99,7 +99,7 @@ def walks_only(spec: WalkSpec, n_threads: int) -> int:
 
     def work(part: NDArray[np.int64]) -> int:
         own = spec.at(part)
-        lengths, n, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
+        lengths, n, _, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
         pool.give_back(arrays)
         return n - lengths.size
 
@@ -113,7 +113,7 @@ def speed_rows(n_nodes: int, n_walks: int, n_threads: int, repeats: int) -> list
     plain, heavy = random_graph(n_nodes), random_graph(n_nodes, weighted=True)
     nodes = np.arange(min(n_nodes, 200_000))
     specs = {
-        kind: checked_spec("benchmark", g, n_walks, None, 0, 0, nodes, "normalized", False)
+        kind: checked_spec(g, n_walks, None, 0, 0, nodes, "normalized", False)
         for kind, g in (("unweighted", plain), ("weighted", heavy))
     }
     steps = {kind: walks_only(s, 1) for kind, s in specs.items()}
@@ -199,7 +199,7 @@ def fast_graph_gp(graph: wk.Graph, n_walks: int, ours: float) -> list[list[str]]
 
 def product_rows(n_nodes: int, repeats: int) -> list[list[str]]:
     """Φ(ΦᵀV) for 16 columns against SciPy's product on the same matrix."""
-    from walkernel.features import _matrix as products
+    from walkernel.features import _products as products
 
     features = wk.sample_features(random_graph(n_nodes), KERNEL, 8)
     V = np.random.default_rng(0).standard_normal((n_nodes, 16))

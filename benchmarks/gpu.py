@@ -28,7 +28,6 @@ from walkernel.datasets import torus_mesh
 from walkernel.engines import CUDA, checked_spec
 from walkernel.engines import _triton_walks as kernels
 from walkernel.engines._device_walks import DeviceRecord, Walker, coalesce
-from walkernel.engines._device_walks import walker_of as device_walker
 from walkernel.engines._tensors import rows_of, to_scipy
 from walkernel.torch import NeuralModulation, Schedule, fit_to_task
 
@@ -71,8 +70,8 @@ def ceiling(n_words: int) -> float:
 
 
 def walker_of(graph: wk.Graph, n_walks: int) -> Walker:
-    spec = checked_spec("gpu", graph, n_walks, PAPER, 0, 0, None, "normalized", False)
-    return device_walker(CUDA(), spec).at(spec.ids)
+    spec = checked_spec(graph, n_walks, PAPER, 0, 0, None, "normalized", False)
+    return Walker(CUDA(), spec).at(spec.ids)
 
 
 def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> Walker:

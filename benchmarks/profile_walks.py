@@ -18,6 +18,7 @@ import numpy as np
 import walkernel as wk
 from walkernel.engines import checked_spec
 from walkernel.walks import _coalesce, _loops, _state
+from walkernel.walks._samplers import Coupling
 
 N_WALKS, BLOCK = 16, 128
 
@@ -39,10 +40,10 @@ def advance(table, key, walkers, active, longest, mode):
 def profile(graph: wk.Graph, n_nodes: int) -> dict[str, float]:
     """Return nanoseconds for each step of the parts of the walker, and of coalescing."""
     starts = np.random.default_rng(0).permutation(graph.n_nodes)[:n_nodes]
-    spec = checked_spec("profile", graph, N_WALKS, None, 0, 0, None, "normalized", False)
+    spec = checked_spec(graph, N_WALKS, None, 0, 0, None, "normalized", False)
     table, law, factors = spec.table, spec.law, 1.0 / spec.law.survival
     walkers, order = _state.make_walkers(BLOCK * N_WALKS, law.thresholds.size + 2)
-    alone = _state.Coupling(0, 0, 0)
+    alone = Coupling(0, 0, 0)
     no_heads, front = spec.at(starts[:BLOCK]).heads()
     room = law.expected_deposits(4 * BLOCK * N_WALKS)
     nodes, values = np.empty(room, dtype=np.int32), np.empty(room)

@@ -30,7 +30,7 @@ import numpy as np
 from core import machine, random_graph, table
 
 import walkernel as wk
-from walkernel.features._matrix import leaves
+from walkernel.features._products import leaves
 from walkernel.graph._assembly import Arrays
 from walkernel.walks._sums import add_transposed
 

@@ -88,7 +88,7 @@ def test_queries_of_few_nodes_hold_no_array_of_the_graphs_size():
 
 @pytest.mark.parametrize("columns", [1, 2, 16, 33])
 def test_threaded_products_equal_scipys(columns):
-    from walkernel.features import _matrix as products
+    from walkernel.features import _products as products
 
     features = wk.sample_features(graphs.unweighted(), KERNEL, 64)
     V = np.random.default_rng(1).standard_normal((30, columns))

@@ -7,7 +7,8 @@ import graphs
 import walkernel as wk
 from depth import mostly_deep
 from walkernel.engines import _stored_features as storing
-from walkernel.features import _matrix as products
+from walkernel.features import _matrix
+from walkernel.features import _products as products
 from walkernel.operators import _groups, _stitched
 
 KARATE, NAMED = graphs.karate(), [("node", i) for i in range(30)]
@@ -95,7 +96,7 @@ def small_leaves(monkeypatch):
     """Leaves of few rows, so that small graphs have several of them, and sums over some columns at a time."""
     monkeypatch.setattr(products, "LEAF_ROWS", 4)
     monkeypatch.setattr(products, "SUMS_AT_ONCE", 300)
-    monkeypatch.setattr(products, "ENTRIES_AT_ONCE", 2)
+    monkeypatch.setattr(_matrix, "ENTRIES_AT_ONCE", 2)
 
 
 def with_blocks(monkeypatch, size):

@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse
 
 from blocks import KeptBlocks, LaterBlocks, random_features
-from walkernel.features import _matrix as products
-from walkernel.features._matrix import HostFeatures, SumFeatures, block_edges, leaves, multiply_transposed
+from walkernel.features import _matrix
+from walkernel.features import _products as products
+from walkernel.features._matrix import HostFeatures, SumFeatures
+from walkernel.features._products import block_edges, leaves, multiply_transposed
 
 N_ROWS, N_COLUMNS = 157, 23
 EDGES = {
@@ -166,7 +168,7 @@ class TestBlocks:
 
     @pytest.mark.parametrize("other", ["matrix", "same blocks", "other blocks"])
     def test_entries(self, kind, edges, other, monkeypatch):
-        monkeypatch.setattr(products, "ENTRIES_AT_ONCE", 7)
+        monkeypatch.setattr(_matrix, "ENTRIES_AT_ONCE", 7)
         second = random_features(np.random.default_rng(3), N_ROWS, N_COLUMNS)
         rng = np.random.default_rng(4)
         rows, columns = rng.integers(0, N_ROWS, (2, 40))

@@ -157,16 +157,14 @@ class Engine(ABC):
 
 def _features_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
     """Return the features of recorded walks as a job wants them."""
-    deposits, spec, f = walks.deposits, walks, job.f
-    kept = deposits._replace(head=no_heads(spec.ids.size, deposits.nodes.dtype))
-    own = kept if job.separate_heads else deposits
-    rows = _weighed(spec, own, f, job.n_groups).to_scipy()
-    norms = NO_NORMS
+    deposits, norms = walks.deposits, NO_NORMS
+    kept = deposits._replace(head=no_heads(walks.ids.size, deposits.nodes.dtype))
+    rows = _weighed(walks, kept if job.separate_heads else deposits, job.f, job.n_groups)
     if job.with_norms:
-        groups = spec.n_walks // spec.sampler.coupling.group
-        parts = _weighed(spec, kept, f, groups).to_scipy() / groups
+        groups = walks.n_walks // walks.sampler.coupling.group
+        parts = _weighed(walks, kept, job.f, groups) / groups
         of_groups = np.asarray(parts.power(2).sum(axis=1)).reshape(-1, groups).sum(axis=1)
-        of_all = np.asarray(_weighed(spec, kept, f, 1).to_scipy().power(2).sum(axis=1))
+        of_all = np.asarray(_weighed(walks, kept, job.f, 1).power(2).sum(axis=1))
         norms = np.column_stack([of_groups, of_all])
     return HostFeatures(rows, norms, walks.n_steps, None)
 
@@ -180,10 +178,13 @@ def _heads_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
     return HostFeatures(matrix, n_threads=None)
 
 
-def _weighed(spec: WalkSpec, deposits: Deposits, f: NDArray[np.float64], n_groups: int) -> FeatureMatrix:
+def _weighed(
+    spec: WalkSpec, deposits: Deposits, f: NDArray[np.float64], n_groups: int
+) -> scipy.sparse.csr_array:
+    """Return the features of the deposits of some walks in groups."""
     record = HostRecord(deposits, spec.n_walks, spec.graph.n_nodes)
     walks = Walks(**spec.arguments(), record=record).in_groups(n_groups)
-    return walks.record.weigh(f / walks.n_walks)
+    return walks.record.weigh(f / walks.n_walks).to_scipy()
 
 
 def resolve(engine: object) -> Engine:

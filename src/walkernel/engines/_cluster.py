@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from threading import Lock
 from typing import Any, NoReturn
@@ -14,9 +14,10 @@ import scipy.sparse
 from distributed import Client, Future, as_completed
 from numpy.typing import NDArray
 
-from walkernel.engines._worker import RemoteGraph
+from walkernel.engines._worker import RemoteGraph, spec_part
 from walkernel.features import block_edges, bytes_of
 from walkernel.graph import Graph
+from walkernel.walks import WalkSpec
 
 MAX_LOSSES = 10
 """Number of consecutive losses after which a task is no longer resubmitted."""
@@ -84,6 +85,17 @@ class Cluster:
         """Run a function of this library on a worker."""
         return self.client.submit(function, *arguments, pure=False)
 
+    def walk(
+        self, function: Callable[..., Any], spec: WalkSpec, ranges: Iterable[tuple[int, int]], *rest: Any
+    ) -> Tasks:
+        """Return a task for each range of start nodes: a function of the graph, the walks and the rest."""
+
+        def call(first: int, last: int) -> Callable[[], Future]:
+            part = spec_part(spec, first, last)
+            return lambda: self.submit(function, self.remote_graph, part, *rest)
+
+        return Tasks(self, [call(*place) for place in ranges])
+
     def share(self, array: Any) -> Any:
         """Send an array to a worker, unless it is small enough to be an argument of a task."""
         size = bytes_of(array) if scipy.sparse.issparse(array) else array.nbytes
@@ -143,9 +155,10 @@ class Tasks:
 
         Dask recomputes results that are lost in any other way.
         """
-        if _is_lost(self.futures[number]):
-            self.futures[number] = self.calls[number]()
-        return self.futures[number]
+        future = self.futures[number]
+        if future is None or future.status == "cancelled":
+            future = self.futures[number] = self.calls[number]()
+        return future
 
     def then(self, function: Callable[..., Any], number: int, *arguments: Any) -> Callable[[], Future]:
         """Return a call that submits a function of the result of a task."""
@@ -199,7 +212,3 @@ class Tasks:
 def drop_frames(loss: CancelledError) -> None:
     """Drop the traceback of an error, which Dask keeps with its future: its frames would keep all futures."""
     loss.__traceback__ = None
-
-
-def _is_lost(future: Future | None) -> bool:
-    return future is None or future.status == "cancelled"

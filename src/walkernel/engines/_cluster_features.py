@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from distributed import Future
 from numpy.typing import NDArray
 
-from walkernel.engines._base import FeatureJob, Progress
-from walkernel.engines._cluster import MAX_LOSSES, Cluster, Tasks, drop_frames
-from walkernel.engines._worker import Summary, pick, spec_part, summarize, walk_on_worker
+from walkernel.engines._base import Progress
+from walkernel.engines._cluster import MAX_LOSSES, Tasks, drop_frames
+from walkernel.engines._worker import Summary, pick, summarize
 from walkernel.features import BlockedFeatures
-
-T = TypeVar("T")
 
 
 class Blocks:
@@ -42,15 +40,6 @@ class Blocks:
         """Return the future of one block of one result."""
         return self._matrices.future(number * self._n_results + result)
 
-    def complete(self, work: Callable[[], T]) -> T:
-        """Call ``work``, and call it again if data that it needs are lost meanwhile."""
-        for _ in range(MAX_LOSSES):
-            try:
-                return work()
-            except CancelledError as loss:
-                drop_frames(loss)
-        return work()
-
 
 def gather_blocks(
     tasks: Tasks, calls: Sequence[Callable[[], Future]], edges: NDArray[np.int64], progress: Progress | None
@@ -69,25 +58,8 @@ def gather_blocks(
     return found
 
 
-def submit_features(cluster: Cluster, job: FeatureJob, first: int, last: int) -> Callable[[], Future]:
-    """Return a function that submits the features of a range of start nodes."""
-    part = spec_part(job.spec, first, last)
-    rest = (job.f, job.streams, job.with_norms, job.separate_heads, job.n_groups)
-    return lambda: cluster.submit(walk_on_worker, cluster.remote_graph, part, *rest)
-
-
 class ClusterFeatures(BlockedFeatures):
-    """Features in blocks on the workers of a cluster.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of start nodes and number of nodes of the graph.
-    edges : ndarray of int64, (n_blocks + 1,)
-        First row of each block, followed by the number of rows.
-    nnz, nbytes, norms, n_steps
-        As in ``FeatureMatrix``.
-    """
+    """One of the results that the blocks on the workers of a cluster hold."""
 
     def __init__(self, blocks: Blocks, result: int) -> None:
         self._blocks, self._result = blocks, result
@@ -116,4 +88,10 @@ class ClusterFeatures(BlockedFeatures):
         return self._blocks.cluster.share(array)
 
     def _complete(self, work: Callable[[], Any]) -> Any:
-        return self._blocks.complete(work)
+        """Call ``work``, and call it again if data that it needs are lost meanwhile."""
+        for _ in range(MAX_LOSSES):
+            try:
+                return work()
+            except CancelledError as loss:
+                drop_frames(loss)
+        return work()

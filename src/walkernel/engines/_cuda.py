@@ -83,9 +83,9 @@ class CUDA(Engine):
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> DeviceRecord:
         """Sample walks and keep their deposits on the device."""
         with self.in_use():
-            from walkernel.engines._device_walks import sample_record
+            from walkernel.engines._device_walks import DeviceRecord, Walker
 
-            record = sample_record(self, spec)
+            record = DeviceRecord(self, Walker(self, spec).at(spec.ids))
             if progress is not None:
                 progress(spec.ids.size, spec.ids.size)
             return record

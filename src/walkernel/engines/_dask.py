@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 try:
-    from distributed import Client, Future
+    from distributed import Client
     from distributed.comm.addressing import normalize_address
 except ImportError as error:
     raise ImportError(
@@ -24,18 +24,17 @@ except ImportError as error:
 from walkernel._checks import check_instance, refuse, whole_number
 from walkernel.engines._base import Engine, FeatureJob, Progress
 from walkernel.engines._cluster import BLOCKS_PER_WORKER, Cluster, Tasks, kept_client
-from walkernel.engines._cluster_features import Blocks, ClusterFeatures, gather_blocks, submit_features
+from walkernel.engines._cluster_features import Blocks, ClusterFeatures, gather_blocks
 from walkernel.engines._cpu import CPU
 from walkernel.engines._stored_features import default_block_size
 from walkernel.engines._worker import (
     count_steps,
     deposits_of,
     record_on_worker,
-    spec_part,
+    walk_on_worker,
     weigh_on_worker,
-    weigh_rows,
 )
-from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, Record, stack
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, Record, by_block, stack
 from walkernel.walks import Deposits, WalkSpec, concatenate
 
 ADDRESS = r"inproc://\S+|(\w+://)?[^\s/]+:\d+"
@@ -104,7 +103,7 @@ class Dask(Engine):
         """Return the features of a job, which stay on the workers."""
         cluster = self._cluster(job.spec)
         edges = cluster.edges(job.spec.ids.size, self.block_size, default_block_size(job))
-        tasks = Tasks(cluster, [submit_features(cluster, job, *place) for place in pairwise(edges)])
+        tasks = _feature_tasks(cluster, job, pairwise(edges))
         blocks = Blocks(tasks, edges, job.n_results, progress, job.n_groups)
         return [ClusterFeatures(blocks, result) for result in range(job.n_results)]
 
@@ -113,8 +112,7 @@ class Dask(Engine):
     ) -> Iterator[tuple[int, list[FeatureMatrix]]]:
         """Yield the blocks of features as workers finish them, a few at a time."""
         cluster = self._cluster(job.spec)
-        tasks = Tasks(cluster, [submit_features(cluster, job, *place) for place in ranges])
-        return tasks.results(BLOCKS_PER_WORKER * cluster.n_workers)
+        return _feature_tasks(cluster, job, ranges).results(BLOCKS_PER_WORKER * cluster.n_workers)
 
     @property
     def cache_key(self) -> tuple[str, str]:
@@ -132,6 +130,12 @@ class Dask(Engine):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dask, (self.address, self.block_size)
+
+
+def _feature_tasks(cluster: Cluster, job: FeatureJob, ranges: Iterable[tuple[int, int]]) -> Tasks:
+    """Return tasks for the features of some ranges of start nodes."""
+    rest = (job.f, job.streams, job.with_norms, job.separate_heads, job.n_groups)
+    return cluster.walk(walk_on_worker, job.spec, ranges, *rest)
 
 
 def _address_of(client: Any) -> str:
@@ -157,8 +161,7 @@ class ClusterRecord(Record):
         self._n_walks, self._block_size = spec.n_walks, block_size
         largest = default_block_size(FeatureJob(spec, np.empty(0), (spec.stream,)))
         self._edges = cluster.edges(spec.ids.size, block_size, largest)
-        calls = [_submit_record(cluster, spec, *place) for place in pairwise(self._edges)]
-        self._tasks = Tasks(cluster, calls)
+        self._tasks = cluster.walk(record_on_worker, spec, pairwise(self._edges))
         counts = [self._tasks.then(count_steps, b) for b in self._numbers]
         steps, longest = zip(*gather_blocks(self._tasks, counts, self._edges, progress).values(), strict=True)
         self._n_steps, self._longest = sum(steps), max(longest)
@@ -190,12 +193,11 @@ class ClusterRecord(Record):
     def _weighed_rows(self, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
         if not rows.size:
             return scipy.sparse.csr_array((0, self._tasks.cluster.graph.n_nodes))
-        owners = np.searchsorted(self._edges, rows, side="right") - 1
-        places = {int(b): np.flatnonzero(owners == b) for b in np.unique(owners)}
-        calls = [self._tasks.then(weigh_rows, b, f, rows[at] - self._edges[b]) for b, at in places.items()]
-        found = dict(Tasks(self._tasks.cluster, calls).results())
-        order = np.argsort(np.concatenate([*places.values()]))
-        return stack(order, *(found[k] for k in range(len(calls))))
+        found = by_block(self._edges, rows)
+        calls = [self._tasks.then(weigh_on_worker, b, f, inside) for b, _, inside in found]
+        parts = dict(Tasks(self._tasks.cluster, calls).results())
+        order = np.argsort(np.concatenate([at for _, at, _ in found]))
+        return stack(order, *(parts[k][0].to_scipy() for k in range(len(calls))))
 
     def sample_again(self, spec: WalkSpec, progress: Progress | None) -> ClusterRecord:
         """Sample other walks on the same cluster."""
@@ -211,9 +213,3 @@ class ClusterRecord(Record):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClusterRecord:
         return self
-
-
-def _submit_record(cluster: Cluster, spec: WalkSpec, first: int, last: int) -> Callable[[], Future]:
-    """Return a function that submits the walks of a range of start nodes."""
-    part = spec_part(spec, first, last)
-    return lambda: cluster.submit(record_on_worker, cluster.remote_graph, part)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel.engines._base import FeatureJob, Progress
-from walkernel.engines._device_walks import DeviceRecord, Walker, walker_of
+from walkernel.engines._device_walks import DeviceRecord, Walker
 from walkernel.engines._tensors import (
     bytes_of,
     from_scipy,
@@ -72,7 +72,6 @@ class DeviceFeatures(FeatureMatrix):
     """
 
     takes_tensors = True
-    """Whether products with tensors are made where the features are."""
 
     def __init__(self, matrix: Tensor, engine: CUDA, norms: Dense = NO_NORMS, n_steps: int = 0) -> None:
         self.matrix, self.engine, self.norms, self.n_steps = matrix, engine, norms, n_steps
@@ -99,8 +98,6 @@ class DeviceFeatures(FeatureMatrix):
         """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
         with self.engine.in_use():
             return as_given(V, _product(self._transposed, as_tensor(self.engine, V)))
-
-    _multiply_transposed = multiply_transposed
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -162,8 +159,6 @@ class WalkedFeatures(BlockedFeatures):
         The walks.
     f : ndarray
         The modulation function.
-    with_heads : bool
-        Whether exact heads belong to the features.
     norms, n_steps, n_deposits
         What the walks have left behind when they were sampled first.
     """
@@ -176,12 +171,11 @@ class WalkedFeatures(BlockedFeatures):
         engine: CUDA,
         walker: Walker,
         f: NDArray[np.float64],
-        with_heads: bool,
         norms: Dense,
         n_steps: int,
         n_deposits: int,
     ) -> None:
-        self.engine, self.f, self.with_heads = engine, f, with_heads
+        self.engine, self.f = engine, f
         self.norms, self.n_steps, self.nnz = norms, n_steps, n_deposits
         self._walker, ids = walker, walker.spec.ids
         self._size = int(engine.block_size or ids.size)
@@ -193,7 +187,7 @@ class WalkedFeatures(BlockedFeatures):
 
         def add(columns: Tensor, result: Tensor) -> None:
             for part, walker in self._walker.blocks(self._size):
-                walker.gather(self.f, columns, result[part], with_heads=self.with_heads)
+                walker.gather(self.f, columns, result[part])
 
         return self._some_columns_at_a_time(add, X, self.shape[0])
 
@@ -202,11 +196,9 @@ class WalkedFeatures(BlockedFeatures):
 
         def add(columns: Tensor, result: Tensor) -> None:
             for part, walker in self._walker.blocks(self._size):
-                walker.scatter(self.f, columns[part], result, with_heads=self.with_heads)
+                walker.scatter(self.f, columns[part], result)
 
         return self._some_columns_at_a_time(add, V, self.shape[1])
-
-    _multiply_transposed = multiply_transposed
 
     def _some_columns_at_a_time(self, add: Callable[[Tensor, Tensor], None], X: Any, n_rows: int) -> Any:
         """Return a product whose columns are made by a function that adds them to zeros."""
@@ -239,8 +231,7 @@ class WalkedFeatures(BlockedFeatures):
     def _sample(self, ids: NDArray[np.int64]) -> Tensor:
         """Return the features of some start nodes as a CSR tensor."""
         record = DeviceRecord(self.engine, self._walker.at(ids))
-        own = record if self.with_heads else record.without_heads()
-        return own.features(self.f / record.n_walks)
+        return record.features(self.f / record.n_walks)
 
     @property
     def native(self) -> Tensor:
@@ -261,7 +252,7 @@ class _Block(NamedTuple):
 
 def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) -> list[FeatureMatrix]:
     """Return the features of a job, which are sampled some start nodes at a time."""
-    walker = walker_of(engine, job.spec)
+    walker = Walker(engine, job.spec)
     n, keep = job.spec.ids.size, engine.keep_features or job.n_groups > 1
     walked: list[list[_Block]] = [[] for _ in job.streams]
     heads: list[Tensor] = []
@@ -280,8 +271,8 @@ def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) ->
             found.append(DeviceFeatures(stack(kept), engine, norms, n_steps))
         else:
             about = norms, n_steps, sum(block.n_deposits for block in blocks)
-            own = walker.on_stream(stream)
-            found.append(WalkedFeatures(engine, own, job.f, not job.separate_heads, *about))
+            own = walker.without_heads() if job.separate_heads else walker
+            found.append(WalkedFeatures(engine, own.on_stream(stream), job.f, *about))
     return [*found, DeviceFeatures(stack(heads), engine)] if job.separate_heads else found
 
 

@@ -36,23 +36,22 @@ class Walker:
 
     Parameters
     ----------
+    engine : CUDA
+        The device that walks are sampled on, and the dtype of loads.
     spec : WalkSpec
         What defines the walks.
-    device : device
-        The device that walks are sampled on.
-    dtype : dtype
-        The dtype of loads.
     """
 
+    keeps_heads = True
     n_walkers: int
     head: Head
     _starts: Tensor
     _ends: Tensor
     _front: list[Tensor]
 
-    def __init__(self, spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> None:
-        self.spec, self.device, self.dtype = spec, device, dtype
-        table, law = spec.table, spec.law
+    def __init__(self, engine: CUDA, spec: WalkSpec) -> None:
+        self.device, self.dtype = torch.device(str(engine.device)), getattr(torch, engine.dtype)
+        self.spec, table, law = spec, spec.table, spec.law
         self._key = self._words(np.array([spec.seed], dtype=np.uint64))
         self._law = [self._words(law.thresholds), self._tensor(law.guide)]
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
@@ -66,6 +65,8 @@ class Walker:
         own.n_walkers = ids.size * self.spec.n_walks
         own._starts = own._tensor(ids)
         own.head, front = own.spec.heads()
+        if not self.keeps_heads:
+            own.head = no_heads(ids.size, own.head.nodes.dtype)
         own._ends = own._tensor(front.ends)
         own._front = [
             *(own._tensor(front.nodes), own._words(front.cuts)),
@@ -77,6 +78,12 @@ class Walker:
         """Return a walker with the same start nodes and independent draws."""
         own = copy(self)
         own.spec = self.spec.on_stream(stream)
+        return own
+
+    def without_heads(self) -> Walker:
+        """Return a walker, without start nodes as yet, whose walks leave heads that are kept elsewhere."""
+        own = copy(self)
+        own.keeps_heads = False
         return own
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
@@ -166,25 +173,23 @@ class Walker:
             self.walk(STEPS.value, lengths, self.factors(), nodes=ends)
         return int(lengths.sum())
 
-    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor, *, with_heads: bool = True) -> None:
+    def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
         """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
         from walkernel.engines._triton_walks import GATHER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if with_heads and self.head.nodes.size:
+        if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
-    def scatter(
-        self, f: NDArray[np.float64], own: Tensor, matrix: Tensor, *, with_heads: bool = True
-    ) -> None:
+    def scatter(self, f: NDArray[np.float64], own: Tensor, matrix: Tensor) -> None:
         """Add Φ_fᵀ V to a matrix with a row for each node, without forming Φ."""
         from walkernel.engines._triton_walks import SCATTER
 
         weights = self.factors(f / self.spec.n_walks)
         self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if with_heads and self.head.nodes.size:
+        if self.head.nodes.size:
             rows, columns, values = self.head_entries(f)
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 
@@ -317,16 +322,6 @@ class DeviceRecord(Record):
         nodes = torch.cat([nodes, torch.tensor(self.head.nodes, **options).to(nodes.dtype)])[order]
         values = torch.cat([values, torch.tensor(loads, dtype=values.dtype, **options)])[order]
         return self.indptr + starts, nodes, values
-
-
-def sample_record(engine: CUDA, spec: WalkSpec) -> DeviceRecord:
-    """Sample walks and keep their deposits on a device."""
-    return DeviceRecord(engine, walker_of(engine, spec).at(spec.ids))
-
-
-def walker_of(engine: CUDA, spec: WalkSpec) -> Walker:
-    """Return a walker, without start nodes as yet, on the device of an engine."""
-    return Walker(spec, torch.device(str(engine.device)), getattr(torch, engine.dtype))
 
 
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -37,29 +36,28 @@ class RemoteGraph:
     on a worker is then the error of a task, which Dask passes on to the client.
     """
 
-    def __init__(self, make: Callable[..., Graph], arguments: tuple[Any, ...]) -> None:
-        self._make, self._arguments = make, arguments
+    def __init__(self, sent: Graph | tuple[Any, ...]) -> None:
+        self._sent = sent
 
     @classmethod
     def of(cls, graph: Graph) -> RemoteGraph:
         """Return the remote form of a graph."""
-        return cls(_itself, (graph,)) if graph.store is None else cls(*graph.__reduce__())
+        return cls(graph if graph.store is None else graph.__reduce__())
 
     @cached_property
     def graph(self) -> Graph:
         """The graph."""
-        return self._make(*self._arguments)
+        if isinstance(self._sent, Graph):
+            return self._sent
+        open_graph, arguments = self._sent
+        return open_graph(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteGraph, (self._make, self._arguments)
+        return RemoteGraph, (self._sent,)
 
     def __sizeof__(self) -> int:
-        sent = [part for part in self._arguments if isinstance(part, Graph)]
-        return object.__sizeof__(self) + sum(sizeof((g.indptr, g.indices, g.weights)) for g in sent)
-
-
-def _itself(graph: Graph) -> Graph:
-    return graph
+        own, sent = object.__sizeof__(self), self._sent
+        return own + sizeof((sent.indptr, sent.indices, sent.weights)) if isinstance(sent, Graph) else own
 
 
 def spec_part(spec: WalkSpec, first: int, last: int) -> dict[str, Any]:
@@ -86,14 +84,11 @@ def record_on_worker(remote: RemoteGraph, part: dict[str, Any]) -> HostRecord:
     return CPU(1).record(_spec(remote, part))
 
 
-def weigh_on_worker(record: HostRecord, f: NDArray[np.float64]) -> list[HostFeatures]:
-    """Return the features of recorded walks, given f / n_walks."""
-    return [record.weigh(f)]
-
-
-def weigh_rows(record: HostRecord, f: NDArray[np.float64], rows: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Return some rows of the features of recorded walks, given f / n_walks."""
-    return record.weigh(f, rows).to_scipy()
+def weigh_on_worker(
+    record: HostRecord, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None
+) -> list[HostFeatures]:
+    """Return the features of recorded walks, or some rows of them, given f / n_walks."""
+    return [record.weigh(f, rows)]
 
 
 def count_steps(record: HostRecord) -> tuple[int, int]:

@@ -1,40 +1,15 @@
-"""Walks on a graph that has changed: which start nodes stay, which are new, and what is walked again."""
+"""Start nodes on a graph that has changed: which stay, which are gone and which are new."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel._checks import Described, check_instance, progress_callback, refuse, shown
+from walkernel._checks import Described, refuse, shown
 from walkernel.graph import Graph
-from walkernel.walks import Deposits, Rewalked, Starts, WalkSpec, rewalk, walk_anew
-
-
-def updated_spec(old: WalkSpec, new_graph: Graph) -> tuple[WalkSpec, Starts]:
-    """Return which walks they are on a new graph, and where their start nodes were."""
-    check_instance("new_graph", new_graph, Graph)
-    starts = follow_starts(old.graph, old.ids, new_graph)
-    return replace(old, graph=new_graph, ids=starts.ids), starts
-
-
-def update_walks(
-    old: WalkSpec,
-    deposits: Deposits,
-    new_graph: Graph,
-    n_threads: int,
-    progress: Callable[[int, int], object] | None,
-    in_place: bool,
-) -> tuple[WalkSpec, Rewalked]:
-    """Return which walks they are on a new graph, and their record; nothing is written to the old one yet."""
-    new, starts = updated_spec(old, new_graph)
-    report = progress_callback(progress)
-    if old.graph.directed != new_graph.directed or not keeps_names(old.graph, new_graph):
-        return new, walk_anew(new, n_threads, report)
-    return new, rewalk(old, new, deposits, starts, n_threads, report, in_place=in_place)
+from walkernel.walks import Starts
 
 
 def keeps_names(old: Graph, new: Graph) -> bool:

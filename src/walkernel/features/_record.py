@@ -22,11 +22,18 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from walkernel._checks import Described, check_distinct, check_instance, refuse, whole_number
+from walkernel._checks import (
+    Described,
+    check_distinct,
+    check_instance,
+    progress_callback,
+    refuse,
+    whole_number,
+)
 from walkernel._door import door
 from walkernel._files import atomic_write
 from walkernel._threads import thread_count
-from walkernel.features._changed_starts import update_walks, updated_spec
+from walkernel.features._changed_starts import follow_starts, keeps_names
 from walkernel.features._convergence import check_convergence, check_matrix
 from walkernel.features._matrix import FeatureMatrix, HostFeatures
 from walkernel.features._variance import Modulated, warn_of_infinite_variance
@@ -40,6 +47,8 @@ from walkernel.walks import (
     WalkSpec,
     concatenate,
     identity,
+    report_walks,
+    rewalk,
     sample_deposits,
     sampler_fields,
     sampler_from,
@@ -280,16 +289,21 @@ class Walks(WalkSpec):
         >>> walks.graph.n_edges, 0 < walks.n_rewalked < 100
         (101, True)
         """
-        old = WalkSpec(**self.arguments())
-        if isinstance(self.record, HostRecord):
-            own = self.record
-            threads = thread_count(own.n_threads)
-            spec, result = update_walks(old, own.deposits, new_graph, threads, progress, not own.is_shared)
-            n_rewalked, counts = result.n_walks, (self.n_walks, new_graph.n_nodes, own.n_threads)
-            record: Record = HostRecord(result.write(), *counts)
-        else:
-            spec, _ = updated_spec(old, new_graph)
-            record, n_rewalked = self.record.sample_again(spec, progress), spec.ids.size * spec.n_walks
+        check_instance("new_graph", new_graph, Graph)
+        old, own = WalkSpec(**self.arguments()), self.record
+        starts = follow_starts(old.graph, old.ids, new_graph)
+        spec, report = replace(old, graph=new_graph, ids=starts.ids), progress_callback(progress)
+        record: Record | None = None
+        n_rewalked = spec.ids.size * spec.n_walks
+        keeps_walks = old.graph.directed == new_graph.directed and keeps_names(old.graph, new_graph)
+        if isinstance(own, HostRecord) and keeps_walks:
+            threads, in_place = thread_count(own.n_threads), not own.is_shared
+            found = rewalk(old, spec, own.deposits, starts, threads, report, in_place=in_place)
+            if found is not None:
+                deposits, n_rewalked = found
+                record = HostRecord(deposits, spec.n_walks, new_graph.n_nodes, own.n_threads)
+        if record is None:
+            record = own.sample_again(spec, report_walks(report, spec.n_walks, 0, n_rewalked))
         self.forget_tables()
         self.__dict__.update(graph=new_graph, ids=spec.ids, n_rewalked=n_rewalked, record=record)
         return self

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from walkernel.features import MARGIN, matched_survival
 from walkernel.graph import Graph
-from walkernel.walks import CoupledWalks, Hops, follow_front, hop_table
+from walkernel.walks import CoupledWalks, StepLaw, follow_front, hop_table
 
 HEAD_PROBES, GOLDEN = 256, 0.6180339887498949
 """Start nodes whose heads are followed to learn what heads cost."""
@@ -73,7 +73,7 @@ def head_costs(
     return [total for total in totals if total <= limit]
 
 
-def _edges(hops: Hops, probes: NDArray[np.int64], limit: float, longest: int) -> list[float]:
+def _edges(hops: StepLaw, probes: NDArray[np.int64], limit: float, longest: int) -> list[float]:
     """Follow heads hop by hop; what the next hop costs is known before it is made."""
     edges, front = [0.0], probes
     while edges[-1] <= limit and len(edges) <= longest:

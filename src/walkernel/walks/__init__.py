@@ -1,7 +1,7 @@
 """Random walks as plain arrays: this layer knows graphs and samplers, never a kernel or a modulation."""
 
 from walkernel.walks._heads import Head, follow_front, no_heads
-from walkernel.walks._rewalk import Rewalked, Starts, rewalk, walk_anew
+from walkernel.walks._rewalk import Starts, report_walks, rewalk
 from walkernel.walks._samplers import (
     GROUPS,
     SAMPLERS,
@@ -13,7 +13,7 @@ from walkernel.walks._samplers import (
 )
 from walkernel.walks._sampling import Deposits, Rows, concatenate, sample_deposits, sample_rows
 from walkernel.walks._spec import MAX_WALKS, NO_NODES, WalkSpec, identity
-from walkernel.walks._tables import Hops, hop_table, step_law, walk_table
+from walkernel.walks._tables import StepLaw, hop_table, step_law, walk_table
 from walkernel.walks._weighing import Terms, sort_terms
 
 __all__ = [
@@ -24,12 +24,11 @@ __all__ = [
     "CoupledWalks",
     "Deposits",
     "Head",
-    "Hops",
     "IndependentWalks",
-    "Rewalked",
     "Rows",
     "Sampler",
     "Starts",
+    "StepLaw",
     "Terms",
     "WalkSpec",
     "concatenate",
@@ -37,6 +36,7 @@ __all__ = [
     "hop_table",
     "identity",
     "no_heads",
+    "report_walks",
     "rewalk",
     "sample_deposits",
     "sample_rows",
@@ -44,6 +44,5 @@ __all__ = [
     "sampler_from",
     "sort_terms",
     "step_law",
-    "walk_anew",
     "walk_table",
 ]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.walks._tables import Hops
+from walkernel.walks._tables import StepLaw
 from walkernel.walks.compiling import compiled, spliced, subroutine
 
 ONE = np.uint64(1)
@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 
 @subroutine
-def follow(node: int, load: float, chance: float, hops: Hops, length: int, tag: Any, slots: Any,
+def follow(node: int, load: float, chance: float, hops: StepLaw, length: int, tag: Any, slots: Any,
            begin: int, n: int, room: Room) -> Any:  # fmt: skip
     """Hop along every edge of a node, to entries from ``begin`` on; return where they end.
 
@@ -66,7 +66,7 @@ def follow(node: int, load: float, chance: float, hops: Hops, length: int, tag: 
 
 
 @spliced
-def expand_one(start: int, number: int, hops: Hops, slots: Any, n: int, counts: Any, room: Room) -> Any:
+def expand_one(start: int, number: int, hops: StepLaw, slots: Any, n: int, counts: Any, room: Room) -> Any:
     """Fill the head of one start node from entry n on: (edges followed, where it ends, or why it failed)."""
     source, edges = n, hops.indptr[start + 1] - hops.indptr[start]
     for hop in range(counts.size):
@@ -92,7 +92,7 @@ def expand_one(start: int, number: int, hops: Hops, slots: Any, n: int, counts: 
 @compiled
 def expand(
     starts: NDArray[Any],
-    hops: Hops,
+    hops: StepLaw,
     counts: NDArray[np.int64],  # (starts, depth), filled: entries of each length
     edges: NDArray[np.int64],  # (starts,), filled: edges followed
     slots: NDArray[np.uint64],  # a power of two of zeros: the hash table, overwritten

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._state import Front, read_only
-from walkernel.walks._tables import Hops
+from walkernel.walks._tables import StepLaw
 
 if TYPE_CHECKING:
     from walkernel.walks._follow import Room
@@ -66,11 +67,14 @@ class Head(NamedTuple):
 
 def join_heads(parts: list[Head]) -> Head:
     """Join the heads of consecutive blocks of start nodes."""
+    return Head(*join_entries(parts), np.concatenate([part.edges for part in parts]))
+
+
+def join_entries(parts: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return indptr, nodes, lengths and loads of the heads or deposits of consecutive start nodes."""
     counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    return Head(
-        offsets(counts),
-        *(np.concatenate(arrays) for arrays in zip(*(part[1:] for part in parts), strict=True)),
-    )
+    nodes, lengths, loads = (np.concatenate([part[k] for part in parts]) for k in (1, 2, 3))
+    return offsets(counts), nodes, lengths, loads
 
 
 def no_heads(n: int, dtype: Any) -> Head:
@@ -80,7 +84,7 @@ def no_heads(n: int, dtype: Any) -> Head:
 
 
 def follow_heads(
-    hops: Hops | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
+    hops: StepLaw | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
 ) -> tuple[Head, Front]:
     """Return the heads of some start nodes and the fronts where their walks begin."""
     if hops is None:
@@ -124,7 +128,7 @@ def _room(reserved: HeadRoom, size: int, dtype: Any) -> Room:
     )  # fmt: skip
 
 
-def follow_front(hops: Hops, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def follow_front(hops: StepLaw, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nodes where heads of some start nodes end, one after the other."""
     _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
     return front.nodes.astype(np.int64)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._philox import philox
-from walkernel.walks._state import Coupling, Front, Key, Order, Walkers
+from walkernel.walks._samplers import Coupling
+from walkernel.walks._state import Front, Key, Order, Walkers
 from walkernel.walks.compiling import compiled, spliced, subroutine
 
 _philox = spliced(philox)

@@ -11,9 +11,7 @@ and the sums of the chunks are added in turn.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel.walks._heads import offsets
-from walkernel.walks._sampling import TASK_WALKS, Pool, walk
+from walkernel.walks._sampling import TASK_WALKS, Pool, in_order, walk
 from walkernel.walks._spec import WalkSpec
 from walkernel.walks.compiling import compiled, subroutine
 
@@ -234,14 +232,4 @@ class Projection:
         tasks = [slice(first, min(first + step, n)) for first in range(0, n, step)]
         size = -(-len(tasks) // CHUNKS)
         chunks = [tasks[first : first + size] for first in range(0, len(tasks), size)]
-        if self.n_threads == 1:
-            yield from map(work, chunks)
-            return
-        with ThreadPoolExecutor(self.n_threads) as threads:
-            pending: deque[Future[NDArray[np.float64]]] = deque()
-            for chunk in chunks:
-                pending.append(threads.submit(work, chunk))
-                if len(pending) == 2 * self.n_threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+        return in_order(work, chunks, self.n_threads, ahead=2)

@@ -44,30 +44,6 @@ class Touched(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-class Rewalked(NamedTuple):
-    """The record on the new graph, but for parts that are still to be written into arrays of the old one."""
-
-    deposits: Deposits
-    n_walks: int
-    """How many walks were walked again."""
-    edits: list[tuple[Spans, Entries, Entries]]
-
-    def write(self) -> Deposits:
-        """Write these parts, and return the record."""
-        from walkernel.walks._rewalk_loops import patch
-
-        for edit in self.edits:
-            patch(*edit)
-        return self.deposits
-
-
-def walk_anew(spec: WalkSpec, n_threads: int, progress: Progress | None) -> Rewalked:
-    """Walk all walks."""
-    total = spec.ids.size * spec.n_walks
-    report = _of_walks(progress, spec.n_walks, 0, total)
-    return Rewalked(sample_deposits(spec, n_threads, report), total, [])
-
-
 def rewalk(
     old: WalkSpec,
     new: WalkSpec,
@@ -77,14 +53,17 @@ def rewalk(
     progress: Progress | None,
     *,
     in_place: bool,
-) -> Rewalked:
+) -> tuple[Deposits, int] | None:
     """Walk the walks again that touched a changed node, and those from start nodes not in the record.
 
-    Nothing is written to the record; the result writes to it if all sizes stay the same, or to a copy where
-    ``in_place`` or the flags of its arrays forbid it.
+    Return the record on the new graph and the number of these walks, or None where it is better to sample all
+    walks again. The new deposits are written to the record, as the last thing, if all sizes stay the same, or
+    to a copy where ``in_place`` or the flags of its arrays forbid it.
     """
+    from walkernel.walks._rewalk_loops import patch
+
     if old.table.indices.dtype != new.table.indices.dtype:
-        return walk_anew(new, n_threads, progress)
+        return None
     arrays = (*record[:4], *record.head)
     if not in_place or not all(array.flags.owndata and array.flags.writeable for array in arrays):
         record = Deposits._make([array.copy() for array in record])
@@ -92,11 +71,13 @@ def rewalk(
     touched = _find_touched(record, starts, changed, bool(new.sampler.head), n_threads)
     total = touched.rows.size * new.n_walks + touched.single.size
     if total > MAX_REWALKED * starts.ids.size * new.n_walks:
-        return walk_anew(new, n_threads, progress)
+        return None
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
     same_rows = np.array_equal(starts.origin, np.arange(record.indptr.size - 1))
     deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads)
-    return Rewalked(deposits, total, edits)
+    for edit in edits:
+        patch(*edit)
+    return deposits, total
 
 
 def changed_nodes(old: WalkSpec, new: WalkSpec, n_threads: int) -> NDArray[np.bool_]:
@@ -168,7 +149,7 @@ def _alias(table: WalkTable) -> NDArray[np.uint64]:
 def _find_touched(
     record: Deposits, starts: Starts, changed: NDArray[np.bool_], has_heads: bool, n_threads: int
 ) -> Touched:
-    from walkernel.walks._rewalk_loops import count_walks, find_rows, list_walks
+    from walkernel.walks._rewalk_loops import find_rows, list_walks
 
     n = starts.ids.size
     bits = np.packbits(np.pad(changed, (0, -changed.size % 32)), bitorder="little").view(np.uint32)
@@ -191,13 +172,18 @@ def _find_touched(
     places = starts.origin[rows]
     even = offsets(_sizes(record.indptr, places))
     counts = np.empty(rows.size, dtype=np.int64)
-    over_threads(lambda first, last: count_walks(first, last, places, entries, bits, counts), even, n_threads)
-    where = offsets(counts)
-    numbers, begins, sizes = (np.empty(where[-1], dtype=np.int64) for _ in range(3))
-    found = numbers, begins, sizes
-    over_threads(
-        lambda first, last: list_walks(first, last, places, entries, bits, where, *found), even, n_threads
-    )
+
+    def touched_walks(where: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        found = [np.empty(where[-1], dtype=np.int64) for _ in range(3)]
+
+        def work(first: int, last: int) -> None:
+            list_walks(first, last, places, entries, bits, where, counts, *found)
+
+        over_threads(work, even, n_threads)
+        return found
+
+    touched_walks(np.zeros(rows.size + 1, dtype=np.int64))  # which counts them
+    numbers, begins, sizes = touched_walks(offsets(counts))
     return Touched(np.flatnonzero(whole), np.repeat(rows, counts), numbers, begins, sizes)
 
 
@@ -217,17 +203,17 @@ def _walk_touched(
     none = no_heads(0, dtype)
     parts = [Deposits(*none[:4], none)]
     if touched.rows.size:
-        report = _of_walks(progress, spec.n_walks, 0, total)
+        report = report_walks(progress, spec.n_walks, 0, total)
         parts.append(sample_deposits(spec.at(starts.ids[touched.rows]), n_threads, report))
     if touched.single.size:
-        report = _of_walks(progress, 1, total - touched.single.size, total)
+        report = report_walks(progress, 1, total - touched.single.size, total)
         alone = spec.at(starts.ids[touched.single]).first_walks(1)
         parts.append(sample_deposits(alone, n_threads, report, touched.numbers))
     return concatenate(parts)
 
 
-def _of_walks(progress: Progress | None, each: int, before: int, total: int) -> Progress | None:
-    """Return a report on start nodes that counts walks, after earlier ones."""
+def report_walks(progress: Progress | None, each: int, before: int, total: int) -> Progress | None:
+    """Return a report on start nodes that counts their walks, so many of each, after earlier ones."""
     return None if progress is None else lambda done, _: progress(before + each * done, total)
 
 

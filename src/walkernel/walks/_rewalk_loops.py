@@ -98,35 +98,6 @@ def find_rows(
         touched[row] = (found & ONE) != 0
 
 
-@subroutine
-def scan_walk(begin: int, last: int, entries: Entries, marks: NDArray[np.uint32]) -> Any:
-    """Return where the walk that opens at ``begin`` ends, and whether it touched a marked node."""
-    found, q = np.uint32(0), begin
-    while q == begin or (q < last and entries.lengths[q] > 0):
-        node = entries.nodes[q]
-        found |= marks[node >> WORD_BITS] >> (node & LAST_BIT)
-        q += 1
-    return q, (found & ONE) != 0
-
-
-@compiled
-def count_walks(
-    first: int,
-    last: int,
-    rows: NDArray[np.int64],  # places among the entries
-    entries: Entries,
-    marks: NDArray[np.uint32],
-    counts: NDArray[np.int64],  # filled
-) -> None:
-    """Count the walks of rows[first] … rows[last − 1] that touched a marked node."""
-    for i in range(first, last):
-        q, end = entries.indptr[rows[i]], entries.indptr[rows[i] + 1]
-        counts[i] = 0
-        while q < end:
-            q, touched = scan_walk(q, end, entries, marks)
-            counts[i] += touched
-
-
 @compiled
 def list_walks(
     first: int,
@@ -135,20 +106,30 @@ def list_walks(
     entries: Entries,
     marks: NDArray[np.uint32],
     places: NDArray[np.int64],  # (rows + 1,): where the walks of each row are listed
-    numbers: NDArray[np.int64],  # filled
+    counts: NDArray[np.int64],  # (rows,), filled: walks of each row that touched a marked node
+    numbers: NDArray[np.int64],  # filled; without room, walks are counted and not listed
     begins: NDArray[np.int64],  # filled
     sizes: NDArray[np.int64],  # filled
 ) -> None:
-    """List the walks that ``count_walks`` counted: their numbers, where they open and how long they are."""
+    """List the walks of rows[first] … rows[last − 1] that touched a marked node.
+
+    They are listed by their numbers, where they open in the record and how many entries they have there.
+    """
     for i in range(first, last):
-        begin, end = entries.indptr[rows[i]], entries.indptr[rows[i] + 1]
+        q, end = entries.indptr[rows[i]], entries.indptr[rows[i] + 1]
         place, number = places[i], 0
-        while begin < end:
-            following, touched = scan_walk(begin, end, entries, marks)
-            if touched:
-                numbers[place], begins[place], sizes[place] = number, begin, following - begin
+        while q < end:
+            begin, found = q, np.uint32(0)
+            while q == begin or (q < end and entries.lengths[q] > 0):
+                node = entries.nodes[q]
+                found |= marks[node >> WORD_BITS] >> (node & LAST_BIT)
+                q += 1
+            if found & ONE:
+                if numbers.size:
+                    numbers[place], begins[place], sizes[place] = number, begin, q - begin
                 place += 1
-            begin, number = following, number + 1
+            number += 1
+        counts[i] = place - places[i]
 
 
 @subroutine

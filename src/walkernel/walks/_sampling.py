@@ -10,9 +10,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, refuse
 from walkernel._philox import key_words
 from walkernel.walks import _state
-from walkernel.walks._heads import Head, join_heads, no_heads, offsets
+from walkernel.walks._heads import Head, join_entries, join_heads, offsets
 from walkernel.walks._spec import WalkSpec
 
 if TYPE_CHECKING:
@@ -32,8 +31,9 @@ TASK_WALKS = 2**13
 """Walks of one task at most: some milliseconds between two looks at the keyboard."""
 
 Progress = Callable[[int, int], object]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 NO_NORMS = np.empty((0, 2))
-NO_HEAD = no_heads(0, np.int64)
 FEW_STARTS = 64
 """Start nodes whose heads tell how much room all of them need."""
 
@@ -75,7 +75,7 @@ def sample_deposits(
     """
     from walkernel.walks._coalesce import count_hops
 
-    factors = 1.0 / spec.law.survival
+    factors, heads = 1.0 / spec.law.survival, dict[int, Head]()
 
     def work(part: slice, pool: Pool) -> list[Piece]:
         own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
@@ -83,12 +83,14 @@ def sample_deposits(
         lengths, n, _, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
         count_hops.for_work(n)(spec.sampler.head, lengths, hops)
         counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
-        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0, head.copy())]
+        heads[part.start] = head.copy()
+        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0)]
 
     types = [spec.table.indices.dtype, np.float64, np.int32]
     (joiner,) = _gather(spec, n_threads, progress, work, types)
     counts, _, (nodes, loads, hops) = joiner.result()
-    return Deposits(offsets(counts), nodes, hops, loads, join_heads(joiner.heads))
+    head = join_heads([heads[first] for first in sorted(heads)])
+    return Deposits(offsets(counts), nodes, hops, loads, head)
 
 
 def sample_rows(
@@ -137,17 +139,16 @@ def sample_rows(
             counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            with deposits.lookup(most + most_of_heads) as lookup:
-                n = coalesce.for_work(n + head.nodes.size)(
-                    in_row, lengths, *room, *added, group, counts, norms, *rows, lookup
-                )
+            lookup = deposits.lookup(most + most_of_heads)
+            join = coalesce.for_work(n + head.nodes.size)
+            n = join(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
-            pieces.append(Piece(counts, norms, n, rows, steps, NO_HEAD))
+            pieces.append(Piece(counts, norms, n, rows, steps))
         if separate_heads:
             rows, counts = pool.take(head.nodes.size), np.empty(own.ids.size, dtype=np.int64)
-            with deposits.lookup(most_of_heads) as lookup:
-                n = coalesce_heads.for_work(head.nodes.size)(*known, counts, *rows, lookup)
-            pieces.append(Piece(counts, NO_NORMS, n, rows, 0, NO_HEAD))
+            join = coalesce_heads.for_work(head.nodes.size)
+            n = join(*known, counts, *rows, deposits.lookup(most_of_heads))
+            pieces.append(Piece(counts, NO_NORMS, n, rows, 0))
         return pieces
 
     joiners = _gather(spec, n_threads, progress, work, types, len(streams) + separate_heads)
@@ -156,13 +157,7 @@ def sample_rows(
 
 def concatenate(parts: list[Deposits]) -> Deposits:
     """Join the deposits of consecutive blocks of start nodes."""
-    return Deposits(
-        offsets(np.concatenate([np.diff(part.indptr) for part in parts])),
-        np.concatenate([part.nodes for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.loads for part in parts]),
-        join_heads([part.head for part in parts]),
-    )
+    return Deposits(*join_entries(parts), join_heads([part.head for part in parts]))
 
 
 class Piece(NamedTuple):
@@ -173,7 +168,6 @@ class Piece(NamedTuple):
     n: int
     arrays: list[NDArray[Any]]
     steps: int
-    head: Head
 
 
 class Pool:
@@ -182,8 +176,7 @@ class Pool:
     def __init__(self, types: list[Any]) -> None:
         self.types = types
         self._spare: SimpleQueue[list[NDArray[Any]]] = SimpleQueue()
-        self._walkers: SimpleQueue[tuple[_state.Walkers, _state.Order]] = SimpleQueue()
-        self._lookups: SimpleQueue[Lookup] = SimpleQueue()
+        self._own: Any = threading.local()
 
     def take(self, size: int) -> list[NDArray[Any]]:
         """Return arrays of at least this size."""
@@ -197,30 +190,21 @@ class Pool:
         """Let other tasks have the arrays."""
         self._spare.put(arrays)
 
-    @contextmanager
-    def walkers(self, count: int, n_lengths: int) -> Iterator[tuple[_state.Walkers, _state.Order]]:
-        """Lend room for a block of walkers; all tasks of a job have blocks of one size."""
-        try:
-            room = self._walkers.get_nowait()
-        except Empty:
-            room = _state.make_walkers(count, n_lengths)
-        yield room
-        self._walkers.put(room)
+    def walkers(self, count: int, n_lengths: int) -> tuple[_state.Walkers, _state.Order]:
+        """Return this thread's room for a block of walkers; all tasks of a job have blocks of one size."""
+        if not hasattr(self._own, "walkers"):
+            self._own.walkers = _state.make_walkers(count, n_lengths)
+        return self._own.walkers
 
-    @contextmanager
-    def lookup(self, size: int) -> Iterator[Lookup]:
-        """Lend an empty hash table for rows of at most ``size`` deposits."""
+    def lookup(self, size: int) -> Lookup:
+        """Return this thread's hash table, emptied, for rows of at most ``size`` deposits."""
         from walkernel.walks._coalesce import make_lookup, slots_for
 
-        try:
-            table = self._lookups.get_nowait()
-        except Empty:
-            table = make_lookup(size)
-        if table.slots.size < slots_for(size):
-            table = make_lookup(size)
-        yield table
+        table = getattr(self._own, "lookup", None)
+        if table is None or table.slots.size < slots_for(size):
+            table = self._own.lookup = make_lookup(size)
         table.slots.fill(0)
-        self._lookups.put(table)
+        return table
 
 
 class Walked(NamedTuple):
@@ -249,20 +233,19 @@ def walk(
     starts, n_walks, law = spec.ids, spec.n_walks, spec.law
     numbers = np.zeros(starts.size, dtype=np.int64) if first_walks is None else first_walks
     key = _state.Key(np.uint64(spec.stream), *key_words(spec.seed), numbers)
-    coupling = _state.Coupling(*spec.sampler.coupling)
     lengths = np.empty(starts.size * n_walks, dtype=np.int32)
     block = max(1, BLOCK_WALKS // n_walks)
-    task = (_state.read_only(starts), block, n_walks, key, coupling, spec.table)
+    task = (_state.read_only(starts), block, n_walks, key, spec.sampler.coupling, spec.table)
     reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
     size = law.expected_deposits(lengths.size)
-    with pool.walkers(block * n_walks, law.thresholds.size + 2) as (walkers, order):
-        rest = (law.thresholds, law.guide, factors, front, walkers, order, reserved, lengths)
-        while True:
-            arrays = pool.take(size)
-            done, n, most = _loops.walk_task.for_work(size)(*task, *rest, *arrays[:2])
-            if done == starts.size:
-                return Walked(lengths, int(n), int(most), arrays)
-            size = 2 * arrays[0].size
+    room = pool.walkers(block * n_walks, law.thresholds.size + 2)
+    rest = (law.thresholds, law.guide, factors, front, *room, reserved, lengths)
+    while True:
+        arrays = pool.take(size)
+        done, n, most = _loops.walk_task.for_work(size)(*task, *rest, *arrays[:2])
+        if done == starts.size:
+            return Walked(lengths, int(n), int(most), arrays)
+        size = 2 * arrays[0].size
 
 
 class Joiner:
@@ -277,7 +260,6 @@ class Joiner:
         self.whole = [np.empty(capacity, dtype=t) for t in pool.types]
         self.counts: list[NDArray[np.int64]] = []
         self.norms: list[NDArray[np.float64]] = []
-        self.heads: list[Head] = []
         self.filled = self.steps = 0
         self._lock = threading.Lock()
         self._early: dict[int, Piece] = {}
@@ -294,7 +276,6 @@ class Joiner:
                 self.filled += following.n
                 self.counts.append(following.counts)
                 self.norms.append(following.norms)
-                self.heads.append(following.head)
                 self.steps += following.steps
         for place, following in ready:
             if place + following.n > self.capacity:
@@ -348,35 +329,36 @@ def _gather(
     pool = Pool(types)
     joiners = [Joiner(capacity, pool) for _ in range(n_results)]
 
-    def task(number: int) -> None:
+    def task(number: int) -> int:
         for joiner, piece in zip(joiners, work(parts[number], pool), strict=True):
             joiner.add(number, piece)
+        return parts[number].stop
 
-    for number in _in_order(task, len(parts), n_threads):
+    for done in in_order(task, range(len(parts)), n_threads):
         if progress is not None:
-            progress(parts[number].stop, n)
+            progress(done, n)
     return joiners
 
 
-def _in_order(task: Callable[[int], None], count: int, n_threads: int) -> Iterator[int]:
-    """Run tasks 0 … count−1, a few ahead, and yield the number of each when it and all before are done.
+def in_order(
+    work: Callable[[Item], Result], items: Sequence[Item], n_threads: int, ahead: int = 4
+) -> Iterator[Result]:
+    """Yield what a function makes of each item, in order, with a few items ahead for each thread.
 
-    An interrupt drops the tasks not yet begun.
+    An interrupt drops the items not yet begun.
     """
-    if n_threads == 1 or count == 1:
-        for number in range(count):
-            task(number)
-            yield number
+    if n_threads == 1 or len(items) < 2:
+        yield from map(work, items)
         return
-    with ThreadPoolExecutor(max_workers=min(n_threads, count)) as threads:
-        pending: deque[tuple[int, Future[None]]] = deque()
+    with ThreadPoolExecutor(min(n_threads, len(items))) as threads:
+        pending: deque[Future[Result]] = deque()
         try:
-            for number in range(count):
-                pending.append((number, threads.submit(task, number)))
-                while len(pending) > 4 * n_threads or (number == count - 1 and pending):
-                    first, future = pending.popleft()
-                    future.result()
-                    yield first
+            for item in items:
+                pending.append(threads.submit(work, item))
+                if len(pending) == ahead * n_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for _, future in pending:
+            for future in pending:
                 future.cancel()

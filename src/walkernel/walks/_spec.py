@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable
-from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
@@ -17,12 +16,12 @@ from walkernel.graph import Graph
 from walkernel.walks._heads import Head, HeadRoom, follow_heads
 from walkernel.walks._samplers import Sampler, survival_of
 from walkernel.walks._state import Front
-from walkernel.walks._tables import Hops, WalkTable, hop_table, walk_table
+from walkernel.walks._tables import StepLaw, WalkTable, hop_table, walk_table
 
 NO_NODES = np.empty(0, dtype=np.int64)
+"""Start nodes of a specification that serves any: ``spec.at(ids)`` has some."""
 MAX_WALKS = 2**32 - 2
 """Walks from one node: their numbers have 32 bits, and the largest is reserved."""
-"""Start nodes of a specification that serves any: ``spec.at(ids)`` has some."""
 
 
 class LengthLaw:
@@ -127,8 +126,8 @@ class WalkSpec:
     def _with(self, **changes: Any) -> Self:
         """Return a copy that shares the length law, the room for heads, and tables if they are its own."""
         _ = self.law, self._room
-        other = copy(self)
-        vars(other).update(changes)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self) | changes)
         if other.transpose != self.transpose:
             other.forget_tables()
         return other
@@ -137,11 +136,6 @@ class WalkSpec:
         """Look tables up again when they are needed next."""
         vars(self).pop("table", None)
         vars(self).pop("hops", None)
-
-    def __copy__(self) -> Self:
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        return other
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -152,7 +146,7 @@ class WalkSpec:
         return walk_table(self.graph, self.matrix, self.sampler.transition, self.transpose)
 
     @cached_property
-    def hops(self) -> Hops | None:
+    def hops(self) -> StepLaw | None:
         """What exact heads follow; None without a head."""
         if not self.sampler.head:
             return None

@@ -28,14 +28,6 @@ class Key(NamedTuple):
     first_walks: NDArray[np.int64]  # (starts,): the number of the first walk from each start node of a task
 
 
-class Coupling(NamedTuple):
-    """Binary logarithms of how many walks share the draws of length, first step, later steps."""
-
-    length: int
-    first: int
-    later: int
-
-
 class Walkers(NamedTuple):
     """State of the walkers of one block, (walkers,) each."""
 

@@ -56,11 +56,10 @@ class WalkTable(NamedTuple):
     """Whether ``last`` is indexed by the degree of a node rather than by the node."""
 
 
-class Hops(NamedTuple):
-    """One hop along every edge e = (u, v) of M / scale.
+class StepLaw(NamedTuple):
+    """M and P on one pattern, with an entry for every edge e = (u, v); empty arrays stand for ones.
 
-    M_uv / scale = leave[u] · values[e] · enter[v] and P_uv = |weights[e]| / totals[u]; empty arrays stand for
-    ones.
+    M_uv = leave[u] · values[e] · enter[v] and P_uv = |weights[e]| / totals[u].
     """
 
     indptr: NDArray[np.int64]
@@ -71,30 +70,11 @@ class Hops(NamedTuple):
     enter: NDArray[np.float64]
     totals: NDArray[np.float64]
 
-
-class StepLaw(NamedTuple):
-    """M and P on one pattern: M_uv = leave[u] · values[e] · enter[v], P ∝ |weights| (None: uniform).
-
-    ``owner`` is the graph whose own arrays these are, if any; ``can_end`` tells whether an edge may lead to
-    a node that none leaves.
-    """
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[Any]
-    values: NDArray[np.float64] | None
-    leave: NDArray[np.float64]
-    enter: NDArray[np.float64]
-    weights: NDArray[np.float64] | None
-    totals: NDArray[np.float64]
-    """Sum of the step weights of each row."""
-    owner: Graph | None
-    can_end: bool
-
     def second_moments(self) -> scipy.sparse.csr_array:
         """Return Q₀ with entries M²/P: what governs the variance of long walks."""
         counts = np.diff(self.indptr)
-        values = np.ones(self.indices.size) if self.values is None else self.values
-        weights = np.ones(self.indices.size) if self.weights is None else np.abs(self.weights)
+        values = self.values if self.values.size else np.ones(self.indices.size)
+        weights = np.abs(self.weights) if self.weights.size else np.ones(self.indices.size)
         M = values * np.repeat(self.leave, counts) * self.enter[self.indices]
         with np.errstate(over="ignore"):
             moments = M * (M * np.repeat(self.totals, counts) / weights)
@@ -107,49 +87,52 @@ class StepLaw(NamedTuple):
 
 def step_law(graph: Graph, matrix: str, transition: str, transpose: bool) -> StepLaw:
     """Return the law of steps on M, or on Mᵀ."""
-    ones = np.ones(graph.n_nodes)
-    owner: Graph | None = None
-    if matrix == "combinatorial":
+    leave = enter = np.ones(graph.n_nodes)
+    owner = _owner(graph, matrix, transpose)
+    if owner is None:
         M = graph.to_scipy(matrix)
         M = M.T.tocsr() if transpose else M
         M.eliminate_zeros()
         M.sort_indices()
         indptr, indices, values = M.indptr.astype(np.int64), M.indices.astype(graph.indices.dtype), M.data
-        leave = enter = ones
     else:
-        owner = walked = graph.reversed() if transpose else graph
-        indptr, indices, values = walked.indptr, walked.indices, walked.weights
-        leave = enter = ones
+        indptr, indices, values = owner.indptr, owner.indices, owner.weights
         if matrix == "normalized":
-            leave, enter = inverse_root(walked.out_degrees()), inverse_root(walked.in_degrees())
+            leave, enter = inverse_root(owner.out_degrees()), inverse_root(owner.in_degrees())
     weights = None if transition == "uniform" else values
     totals = row_sums(indptr, weights) if owner is None or weights is None else owner.out_degrees()
-    can_end = graph.directed or matrix == "combinatorial"
-    return StepLaw(indptr, indices, values, leave, enter, weights, totals, owner, can_end)
+    values, weights = (NO_FLOATS if array is None else array for array in (values, weights))
+    return StepLaw(indptr, indices, values, weights, leave, enter, totals)
+
+
+def _owner(graph: Graph, matrix: str, transpose: bool) -> Graph | None:
+    """Return the graph whose own arrays are the pattern of M, or of Mᵀ; None if there is none."""
+    if matrix == "combinatorial":
+        return None
+    return graph.reversed() if transpose else graph
 
 
 def walk_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
     """Return the table of M, or of Mᵀ; built once for each graph."""
     transpose = transpose and graph.directed
     key = ("walk_table", matrix, transition, transpose)
-    return graph.derived(key, lambda: _build(step_law(graph, matrix, transition, transpose), matrix))
+    return graph.derived(key, lambda: _build(graph, matrix, transition, transpose))
 
 
-def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> Hops:
-    """Return M, or Mᵀ, with its law of steps, to follow every edge; built once for each graph."""
+def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> StepLaw:
+    """Return the law of steps on M / scale, or on its transpose; built once for each graph."""
     transpose = transpose and graph.directed
 
-    def build() -> Hops:
+    def build() -> StepLaw:
         law = step_law(graph, matrix, transition, transpose)
         scale = walk_table(graph, matrix, transition, transpose).scale
-        values, weights = (NO_FLOATS if array is None else array for array in (law.values, law.weights))
-        arrays = (law.indptr, law.indices, values, weights, law.leave / scale, law.enter, law.totals)
-        return Hops._make(map(read_only, arrays))
+        return StepLaw._make(map(read_only, law._replace(leave=law.leave / scale)))
 
     return graph.derived(("hop_table", matrix, transition, transpose), build)
 
 
-def _build(law: StepLaw, matrix: str) -> WalkTable:
+def _build(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
+    law = step_law(graph, matrix, transition, transpose)
     counts = np.diff(law.indptr)
     if counts.max(initial=0) >= 2**DEGREE_BITS or law.indices.size >= 2 ** (64 - DEGREE_BITS):
         refuse("graph", "of degrees below 2**28 and fewer than 2**36 entries", law.indices.size)
@@ -158,13 +141,12 @@ def _build(law: StepLaw, matrix: str) -> WalkTable:
     inner = first * law.enter
     if np.abs(inner[(counts > 0) & (law.enter > 0)] - 1).max(initial=0) < 1e-12:
         inner = NO_FLOATS
-    alias, edge, signed = NO_WORDS, NO_FLOATS, False
-    if law.weights is not None and law.values is not None:
-        alias, signed = _alias_words(law), any_entry(law.values, lambda values: values < 0)
-    elif law.values is not None:
-        edge = law.values
+    alias, edge, signed = NO_WORDS, law.values, False
+    if law.weights.size:
+        alias, edge = _alias_words(law, _owner(graph, matrix, transpose)), NO_FLOATS
+        signed = any_entry(law.values, lambda values: values < 0)
     stuck = False
-    if law.can_end and (counts == 0).any():
+    if (graph.directed or matrix == "combinatorial") and (counts == 0).any():
         stuck = any_entry(law.indices, lambda nodes: counts[nodes] == 0)
     plain = not (inner.size or edge.size or signed or stuck)
     packed, last, by_degree = _node_words(law, counts, plain)
@@ -201,17 +183,17 @@ def _typical_factor(totals: NDArray[np.float64]) -> float:
     return float(2.0**exponent)
 
 
-def _alias_words(law: StepLaw) -> NDArray[np.uint64]:
+def _alias_words(law: StepLaw, owner: Graph | None) -> NDArray[np.uint64]:
+    """Return the alias words of a law, kept with the files of the graph whose own arrays it has, if any."""
     from walkernel.walks._alias import build_alias
 
     if law.enter.size >= MAX_WEIGHTED_NODES:
         refuse("graph", "of fewer than 2**31 nodes if it has weights", law.enter.size)
-    assert law.weights is not None
     steps = (law.indptr, law.indices, law.weights)
     size = 2 * law.indices.size
-    if law.owner is not None and law.owner.store is not None:
-        about = f"{ALIAS_FORMAT} of {law.owner.fingerprint}"
-        return cached_array(law.owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
+    if owner is not None and owner.store is not None:
+        about = f"{ALIAS_FORMAT} of {owner.fingerprint}"
+        return cached_array(owner.store, about, np.uint64, size, lambda words: build_alias(*steps, words))
     words = np.empty(size, dtype=np.uint64)
     build_alias.for_work(size)(*steps, words)
     words.flags.writeable = False
