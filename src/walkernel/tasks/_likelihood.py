@@ -14,27 +14,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
+from walkernel.features import KernelOrF
 from walkernel.kernels import Kernel
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import CholeskySolver, Prior, directional_slope, row_lengths, scale_rows
+from walkernel.tasks._solvers import CholeskySolver, directional_slope, gram, row_lengths, scale_rows
 
-Weights = Kernel | NDArray[np.float64]
-Lengths = NDArray[np.int64]
-WeightsOrSlope = Weights | Callable[[Lengths], Array]
-FeaturesOf = Callable[[WeightsOrSlope], scipy.sparse.csr_array]
+FeaturesOf = Callable[[KernelOrF], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
 MIN_SCALE = 1e-153
 """Smallest amplitude and noise: their squares do not underflow."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
+MAX_LOG_CHANGE, MIN_LOG_NOISE, MAX_LOG_NOISE = math.log(1e4), math.log(1e-3), math.log(1e2)
+"""How far an amplitude may move from its start, and the range of noise and nugget for y of spread 1."""
+NO_WINDOW = (math.nan, math.nan)
+"""The window of lengthscales where none is learned."""
 LOG_2PI = math.log(2 * math.pi)
 
 
@@ -50,7 +52,7 @@ class Hyperparameters:
     nugget: float = 0.0  # ν, the standard deviation of an independent effect of each node
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> Kernel | Array:
         """What the walks are weighted by: the kernel, or f itself."""
         return self.kernel if self.modulation is None else self.modulation
 
@@ -159,18 +161,27 @@ class Parameters(NamedTuple):
             value, rest = math.exp(rest[0]), rest[1:]
             if name == "lengthscale":
                 found = replace(found, kernel=self.start.kernel.with_lengthscale(value))
-            elif name == "amplitude":
-                found = replace(found, amplitude=value)
-            elif name == "nugget":
-                found = replace(found, nugget=value)
             else:
-                found = replace(found, noise=value)
+                changed: dict[str, Any] = {name: value}
+                found = replace(found, **changed)
         return found
 
-
-def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
-    """Return ∂f/∂ log lengthscale as a function of the length."""
-    return lambda lengths: kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
+    def bounds(self, window: tuple[float, float] = NO_WINDOW) -> Array:
+        """Return the range of θ for a search from the start, (len(θ), 2), within a window of lengthscales."""
+        bounds: list[tuple[float, float]] = []
+        for name in self.learn:
+            if name == "modulation":
+                bounds += [(-math.inf, math.inf)] * self.start.n_terms
+                continue
+            if name == "lengthscale":
+                bounds.append(tuple(np.log(window)))
+                continue
+            value = float(np.log(getattr(self.start, name)))
+            if name == "amplitude":
+                bounds.append((value - MAX_LOG_CHANGE, value + MAX_LOG_CHANGE))
+            else:
+                bounds.append((min(MIN_LOG_NOISE, value), max(MAX_LOG_NOISE, value)))
+        return np.array(bounds)
 
 
 def _by_gram(
@@ -222,13 +233,18 @@ def likelihood_at(
     """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weights)
-    covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
+    rows = hyper.rows(features)
+    covariance = hyper.amplitude**2 * gram(rows, rows)
     value, slope, by_log = slopes_at(hyper, covariance, data)
     slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
+
+    def df(lengths: NDArray[np.int64]) -> Array:  # ∂f/∂ log lengthscale
+        return hyper.kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
+
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":
-            gradient.append(slope_along(features_of(slope_of(hyper.kernel))))
+            gradient.append(slope_along(features_of(df)))
         elif name == "modulation":
             by_length = by_log["amplitude"] / hyper.length**2 if hyper.normalize else 0.0
             by_term = np.array([slope_along(features_of(unit)) for unit in np.eye(hyper.n_terms)])

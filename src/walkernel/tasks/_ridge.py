@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from walkernel._checks import check_flag, real_number, whole_number
 from walkernel._door import door
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
-from walkernel.tasks._solvers import Prior, make_solver
+from walkernel.tasks._solvers import FeaturePrior, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
 
 
@@ -97,7 +97,7 @@ class NodeRidge(RegressorMixin, NodeEstimator):
             level = sides.mean(axis=0)  # subtracted, to avoid cancellation where b is large
             sides = np.column_stack([sides - level, np.ones(len(sides))])
         system = make_solver(
-            Prior(features, 1.0), alpha / weights[used], solver="auto", tol=tol, max_iter=max_iter
+            FeaturePrior(features, 1.0), alpha / weights[used], solver="auto", tol=tol, max_iter=max_iter
         )
         dual = system.solve(sides)
         intercept = np.zeros(dual.shape[1])

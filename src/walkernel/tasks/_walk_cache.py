@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,17 +18,11 @@ from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
 from walkernel.engines import Engine, features_job
-from walkernel.features import HostRecord, Walks, Weights
-from walkernel.kernels import Kernel
+from walkernel.features import HostRecord, KernelOrF, Walks
 from walkernel.walks import WalkSpec
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
-
-
-Lengths = NDArray[np.int64]
-Sequence = Kernel | Weights | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
-
 BLOCK = 2**15
 """Number of nodes whose features are in memory together, where those of all nodes do not fit."""
 
@@ -75,7 +69,7 @@ class _Entry:
             last, before = self.parts.pop(), self.parts.pop()
             self.parts.append(_Part(_joined(before.walks, last.walks)))
 
-    def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def features(self, kernel: KernelOrF, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         found = [(part, part.positions(ids)) for part in self.parts]
         found = [(part, rows) for part, rows in found if (rows >= 0).any()]
         blocks = [part.walks.features(kernel, rows=rows[rows >= 0]) for part, rows in found]
@@ -119,13 +113,13 @@ class WalkCache:
         self._lock = threading.Lock()
 
     def features(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
     ) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
         return self._features(spec, kernel, ids, engine, self._fits(spec, ids.size))
 
     def blocks(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
         """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
         kept = self._fits(spec, ids.size)
@@ -138,7 +132,7 @@ class WalkCache:
         return record_bytes(spec, n_nodes) <= self.limit
 
     def _features(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine, kept: bool
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine, kept: bool
     ) -> scipy.sparse.csr_array:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())

@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.tasks import _solvers
-from walkernel.tasks._solvers import AutoSolver, CGSolver, CholeskySolver, Prior
+from walkernel.tasks._solvers import AutoSolver, CGSolver, CholeskySolver, FeaturePrior
 
 RNG = np.random.default_rng(3)
 KNOWN = np.concatenate([np.arange(0, 30, 2), [4, 4, 8]])
@@ -116,7 +116,7 @@ def test_a_chosen_factor_is_of_the_same_matrix(monkeypatch):
 
 def test_right_hand_sides_of_every_size_are_solved_together():
     graph = graphs.weighted()
-    prior = Prior(wk.sample_features(graph, wk.Diffusion(2.0), 32), 1.5)
+    prior = FeaturePrior(wk.sample_features(graph, wk.Diffusion(2.0), 32), 1.5)
     variances = 0.05 + RNG.random(30)
     iterated = CGSolver(prior, variances, tol=1e-11, max_iter=1000)
     matrix = 2.25 * (prior.features @ prior.features.T).toarray() + np.diag(variances)
