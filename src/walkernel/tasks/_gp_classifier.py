@@ -11,7 +11,7 @@ number of classes in each Newton step, and variational inference inducing nodes 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from walkernel._door import door
 from walkernel.engines import resolve
 from walkernel.tasks._learning import learn_hyperparameters, sample_positions
 from walkernel.tasks._likelihood import MIN_SCALE
-from walkernel.tasks._nodes import check_same_length, given_targets, node_ids
+from walkernel.tasks._nodes import check_same_length, given_targets, is_missing, node_ids
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._prior import NodeGP, WalkPrior
@@ -189,17 +189,9 @@ def label_array(y: ArrayLike) -> NDArray[Any]:
     return labels
 
 
-def is_label(value: Any) -> bool:
-    """Return whether a value is neither missing nor infinite."""
-    try:
-        return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
-    except TypeError:  # pandas.NA has no truth value
-        return False
-
-
 def class_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
-    missing = np.array([not is_label(value) for value in labels.tolist()])
+    missing = np.array([is_missing(label) or label in (math.inf, -math.inf) for label in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
@@ -229,8 +221,8 @@ def fit_sharpness(posteriors: list[Posterior[FeaturePrior]], counts: Array, seed
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
         return 1.0
     if positions.size < len(counts):
-        prior = posteriors[0].prior
-        prior = FeaturePrior(prior.features[positions], prior.amplitude)
+        whole = posteriors[0].prior
+        prior = replace(whole, observed=whole.observed[positions])
         some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
         posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
     leave_one_out = [posterior.leave_one_out() for posterior in posteriors]

@@ -90,7 +90,7 @@ def gp_posterior(
     observed = Observations.at(observed_at, targets, np.ones((targets.size, 1)), np.zeros(targets.size))
     unit = math.ldexp(1.0, math.frexp(noise)[1])
     observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
-    prior = OperatorPrior(K, observed.ids, amplitude)
+    prior = OperatorPrior(observed.ids, amplitude, K)
     posterior = Posterior(observed, prior, noise, partial(CGSolver, tol=tol, max_iter=max_iter))
     constant = np.ones((asked.size, 1))
     mean = unit * posterior.mean(asked, constant)
@@ -100,16 +100,9 @@ def gp_posterior(
 
 @dataclass(frozen=True, eq=False)
 class OperatorPrior(Prior):
-    """g ~ N(0, a²K) at observed positions of an operator; other nodes are given by their positions."""
+    """g ~ N(0, a²K): nodes are given by their positions in an operator, an array of int64, (n,)."""
 
     K: KernelOperator
-    positions: NDArray[np.int64]  # (n,)
-    amplitude: float  # a
-
-    @property
-    def observed(self) -> NDArray[np.int64]:
-        """The positions."""
-        return self.positions
 
     @property
     def row_size(self) -> int:
@@ -118,12 +111,12 @@ class OperatorPrior(Prior):
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²K at the positions."""
-        own = self.positions
+        own = self.observed
         return CovarianceProducts(lambda V: self.weights_of(V)[own], self.variances(own), self.row_size)
 
     def with_nodes(self, nodes: NDArray[np.int64]) -> Array:
         """Return a²K between observed and other positions, (n, k)."""
-        return self.amplitude**2 * self.K._rows(nodes)[:, self.positions].T
+        return self.amplitude**2 * self.K._rows(nodes)[:, self.observed].T
 
     def variances(self, nodes: NDArray[np.int64]) -> Array:
         """Return the diagonal of a²K at other positions, (k,)."""
@@ -132,7 +125,7 @@ class OperatorPrior(Prior):
     def weights_of(self, dual: Array) -> Array:
         """Return a²K times a dual solution, at all positions."""
         spread = np.zeros((self.row_size, *dual.shape[1:]))
-        spread[self.positions] = dual
+        spread[self.observed] = dual
         return self.amplitude**2 * np.asarray(self.K @ spread)
 
     def values(self, nodes: NDArray[np.int64], weights: Array) -> Array:

@@ -254,7 +254,9 @@ class _Search:
 
     def best_start(self, start: Hyperparameters) -> Hyperparameters:
         """Return the best of the given start and of those that split the variance of y, 1, differently."""
-        shapes = [None] if start.modulation is None else _shapes(start.modulation)
+        shapes: list[Array | None] = [start.modulation]
+        if start.modulation is not None:  # its likelihood has many maxima: peaks at single lengths, too
+            shapes += list(0.1 + np.eye(start.n_terms)[1 : 1 + MAX_PEAKS])
         starts = [self._evaluate(start, self._gram(start))]
         for shape in shapes:
             hyper = replace(start, modulation=shape)
@@ -337,12 +339,6 @@ def _is_correlated(gram: Array) -> bool:
     correlations = gram / np.outer(scales, scales)
     np.fill_diagonal(correlations, 0.0)
     return bool(np.median(correlations.max(axis=1)) > MIN_CORRELATION)
-
-
-def _shapes(f: Array) -> list[Array]:
-    """Return starts for a free f, whose likelihood has many maxima: f itself, and peaks at single lengths."""
-    peaks = 0.1 + np.eye(f.size)[1 : 1 + MAX_PEAKS]
-    return [f, *peaks]
 
 
 def features_of(spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> FeaturesOf:

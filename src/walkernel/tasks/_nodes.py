@@ -126,6 +126,14 @@ def given_targets(y: ArrayLike | None) -> ArrayLike:
     return getattr(y, "to_numpy", lambda: y)()
 
 
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN or pandas' NA, whose comparison has no truth value."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
+
+
 def check_same_length(targets: NDArray[Any], n: int) -> None:
     """Refuse targets unless there is one for each node."""
     if len(targets) != n:

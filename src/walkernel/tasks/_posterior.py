@@ -95,7 +95,7 @@ class Posterior(Generic[SomePrior]):
 
         Each is φ·weights + h·β at every node of the graph.
         """
-        features, amplitude = self.prior.features, self.prior.amplitude
+        features, amplitude = self.prior.observed, self.prior.amplitude
         drawn = rng.standard_normal((features.shape[1], n_samples))
         observed, place = self.observed, self.observed.place
         noise = np.sqrt(observed.variances + self._noise**2)[:, None]

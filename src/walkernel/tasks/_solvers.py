@@ -49,22 +49,21 @@ class CovarianceProducts(NamedTuple):
     width: int
 
 
+@dataclass(frozen=True, eq=False)
 class Prior(ABC):
-    """g ~ N(0, C) at observed nodes, and its covariances with other nodes.
+    """g ~ N(0, a²K) at observed nodes, and its covariances with other nodes.
 
-    A posterior asks nothing else of a covariance. How other nodes are given is up to the subclass: by their
-    features, or by their positions in an operator.
+    A posterior asks nothing else of a covariance. How nodes are given is up to the subclass: by their rows
+    of Φ, or by their positions in an operator.
     """
 
-    @property
-    @abstractmethod
-    def observed(self) -> Any:
-        """The observed nodes, as other nodes are given."""
+    observed: Any  # n nodes
+    amplitude: float  # a
 
     @property
-    @abstractmethod
     def row_size(self) -> int:
         """Number of floats that the covariances with one other node take."""
+        return int(self.observed.shape[0])
 
     @abstractmethod
     def products(self) -> CovarianceProducts:
@@ -99,26 +98,12 @@ class Prior(ABC):
             yield part, self.with_nodes(nodes[part])
 
 
-@dataclass(frozen=True, eq=False)
 class FeaturePrior(Prior):
-    """g ~ N(0, a²ΦΦᵀ) at observed nodes; other nodes are given by their rows of Φ."""
-
-    features: scipy.sparse.csr_array  # Φ of the observed nodes, (n, n_nodes)
-    amplitude: float  # a
-
-    @property
-    def observed(self) -> scipy.sparse.csr_array:
-        """Φ."""
-        return self.features
-
-    @property
-    def row_size(self) -> int:
-        """Number of observed nodes."""
-        return int(self.features.shape[0])
+    """g ~ N(0, a²ΦΦᵀ): nodes are given by their rows of Φ, a csr_array, (n, n_nodes)."""
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
-        features, threads = self.features, thread_count(None)
+        features, threads = self.observed, thread_count(None)
         _, columns = np.unique(features.indices, return_inverse=True)
         shape = (features.shape[0], int(columns.max(initial=0)) + 1)
         scaled = scipy.sparse.csr_array((self.amplitude * features.data, columns, features.indptr), shape)
@@ -130,7 +115,7 @@ class FeaturePrior(Prior):
 
     def with_nodes(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²ΦΦ*ᵀ, (n, k)."""
-        return self.amplitude**2 * gram(self.features, nodes)
+        return self.amplitude**2 * gram(self.observed, nodes)
 
     def variances(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²‖φ*‖², (k,)."""
@@ -138,7 +123,7 @@ class FeaturePrior(Prior):
 
     def weights_of(self, dual: Array) -> Array:
         """Return a²Φᵀ times a dual solution: weights of the features."""
-        return self.amplitude**2 * np.asarray(self.features.T @ dual)
+        return self.amplitude**2 * np.asarray(self.observed.T @ dual)
 
     def values(self, nodes: scipy.sparse.csr_array, weights: Array) -> Array:
         """Return Φ* times the weights."""
@@ -314,7 +299,7 @@ class AutoSolver(CGSolver):
     def best_for(self, n_sides: int) -> Solver:
         """Return a Cholesky solver if it costs less, judged by the iterations used so far."""
         n = self._variances.size
-        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.features.nnz / SPARSE_SPEED
+        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.observed.nnz / SPARSE_SPEED
         cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
         fits = self._n_systems * n**2 <= MAX_CHOLESKY_NODES**2
         if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
