@@ -98,7 +98,7 @@ class Likelihood(NamedTuple):
 
 
 def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
-    """Return log p(y) for the covariance of g at the observed nodes, (n, n)."""
+    """Return log p(y) for the covariance of g at the observed nodes, (n, n), and its slopes if asked for."""
     merged = observed.merged(noise)
     system = CholeskySolver(covariance, merged.variances)
     solved = system.solve(merged.sides)
@@ -112,7 +112,7 @@ def log_likelihood(observed: Observations, covariance: Array, noise: float, *, s
         return Likelihood(value, np.empty((0, 0)), math.nan)
     residual, basis = np.append(1.0, -beta), np.linalg.inv(inner)
     inverse = system.inverse()
-    full, trace = observed.noise_slope(noise, solved, inverse.diagonal())
+    full, trace = observed.noise_slope(merged, solved, inverse.diagonal())
     by_variance = float(((full @ residual) ** 2).sum() - trace + np.sum((full[:, 1:] @ basis) * full[:, 1:]))
     dual = solved @ residual
     inverse *= -1
@@ -197,16 +197,13 @@ def _by_gram(
     return result
 
 
-class Slopes(NamedTuple):
-    """Σ log p(y) over sets of observations of the same nodes, and its slopes at one covariance of g."""
+def _sum_of_likelihoods(
+    hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]
+) -> tuple[float, Array, dict[str, float]]:
+    """Return Σ log p(y) over sets of observations of the same nodes for a²ΦΦᵀ, (n, n), and its slopes.
 
-    value: float
-    by_covariance: Array  # (n, n)
-    by_log: dict[str, float]  # slopes in the logarithms of amplitude, noise and nugget
-
-
-def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]) -> Slopes:
-    """Return the likelihood and its slopes for a²ΦΦᵀ, (n, n)."""
+    They are those in the covariance, (n, n), and in the logarithms of amplitude, noise and nugget.
+    """
     whole = hyper.with_nugget(covariance)
     found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
     slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
@@ -215,7 +212,7 @@ def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observat
         "noise": 2 * hyper.noise**2 * sum(one.by_variance for one in found),
         "nugget": hyper.nugget**2 * float(slope.trace()),
     }
-    return Slopes(sum(one.value for one in found), slope, by_log)
+    return sum(one.value for one in found), slope, by_log
 
 
 def scale_likelihood_at(
@@ -223,8 +220,8 @@ def scale_likelihood_at(
 ) -> tuple[float, Array]:
     """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), in amplitude, noise and nugget."""
     hyper = parameters.hyperparameters(theta)
-    slopes = slopes_at(hyper, hyper.amplitude**2 * gram, data)
-    return slopes.value, np.array([slopes.by_log[name] for name in parameters.learn])
+    value, _, by_log = _sum_of_likelihoods(hyper, hyper.amplitude**2 * gram, data)
+    return value, np.array([by_log[name] for name in parameters.learn])
 
 
 def likelihood_at(
@@ -235,7 +232,7 @@ def likelihood_at(
     features = features_of(hyper.weights)
     rows = hyper.rows(features)
     covariance = hyper.amplitude**2 * gram(rows, rows)
-    value, slope, by_log = slopes_at(hyper, covariance, data)
+    value, slope, by_log = _sum_of_likelihoods(hyper, covariance, data)
     slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
 
     def df(lengths: NDArray[np.int64]) -> Array:  # ∂f/∂ log lengthscale

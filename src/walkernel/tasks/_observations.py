@@ -31,6 +31,7 @@ MAX_ROUNDING_UNITS = 4.0
 class Merged(NamedTuple):
     """One observation for each node, for one level of the noise."""
 
+    precisions: Array  # (m,): 1/D of each observation
     sides: Array  # (n, 1 + q): means of y and of the columns h
     variances: Array  # (n,): 1/P
     scatter: Array  # (1 + q, 1 + q): sums of products about the means, over D
@@ -92,21 +93,15 @@ class Observations(NamedTuple):
         sides = self._summed(precisions[:, None] * self.sides) / totals[:, None]
         rest = self.sides - sides[self.place]
         scatter = rest.T @ (precisions[:, None] * rest)
-        return Merged(sides, 1 / totals, scatter, float(np.log(totals).sum() - np.log(precisions).sum()))
+        log_volume = float(np.log(totals).sum() - np.log(precisions).sum())
+        return Merged(precisions, sides, 1 / totals, scatter, log_volume)
 
-    def noise_slope(self, noise: float, solved: Array, inverse_diagonal: Array) -> tuple[Array, float]:
+    def noise_slope(self, merged: Merged, solved: Array, inverse_diagonal: Array) -> tuple[Array, float]:
         """Return Σ⁻¹[y h] of all observations, (m, 1 + q), and tr Σ⁻¹, from those of the merged ones.
 
-        Parameters
-        ----------
-        noise : float
-        solved : ndarray, (n, 1 + q)
-            S⁻¹ of the merged sides.
-        inverse_diagonal : ndarray, (n,)
-            Diagonal of S⁻¹.
+        They are given by S⁻¹ of the merged sides, (n, 1 + q), and the diagonal of S⁻¹, (n,).
         """
-        precisions = 1 / (self.variances + noise**2)
-        merged = self.merged(noise)
+        precisions = merged.precisions
         prior = merged.sides - solved * merged.variances[:, None]
         full = precisions[:, None] * (self.sides - prior[self.place])
         explained = merged.variances - inverse_diagonal * merged.variances**2

@@ -86,11 +86,6 @@ class _Problem:
     initial: NDArray[np.float64]
     t: NDArray[np.float64]
 
-    @property
-    def unit(self) -> float:
-        """A power of two of the size of initial values and of the source at the first output time."""
-        return power_of_two_unit(self.initial, self.source(float(self.t[0])))
-
     def divided(self, unit: float) -> _Problem:
         """Return the equation for x / unit."""
         constant = None if self.constant is None else self.constant / unit
@@ -216,7 +211,7 @@ def solve_ode(
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
     check_distinct("nodes", ids, graph.names)
     given = _problem(graph, source, t, initial, matrix)
-    unit = given.unit
+    unit = power_of_two_unit(given.initial, given.source(float(given.t[0])))
     problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(seed))
     count = whole_number("n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)

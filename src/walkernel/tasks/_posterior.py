@@ -45,7 +45,7 @@ class Posterior(Generic[SomePrior]):
         system: Callable[[SomePrior, Array], Solver],
     ) -> None:
         self.observed, self.prior, self._noise = observed, prior, noise
-        merged = observed.merged(noise)
+        self._merged = merged = observed.merged(noise)
         self.system = system(prior, merged.variances)
         solved = self.system.solve(merged.sides)
         products = merged.sides.T @ solved + merged.scatter
@@ -81,7 +81,7 @@ class Posterior(Generic[SomePrior]):
 
         With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
         """
-        merged = self.observed.merged(self._noise)
+        merged = self._merged
         level = merged.sides[:, 1:] @ self.observed.offset
         inverse = cholesky_solver(self.prior, merged.variances).inverse()
         fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)

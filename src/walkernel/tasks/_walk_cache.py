@@ -67,7 +67,13 @@ class _Entry:
         self.parts.append(_Part(walks))
         while len(self.parts) > 1 and 2 * self.parts[-1].n_bytes >= self.parts[-2].n_bytes:
             last, before = self.parts.pop(), self.parts.pop()
-            self.parts.append(_Part(_joined(before.walks, last.walks)))
+            one, other = before.walks, last.walks
+            if isinstance(one.record, HostRecord) and isinstance(other.record, HostRecord):
+                joined = Walks.concatenate([one, other])
+            else:  # walks that are kept elsewhere are walked again there
+                both = WalkSpec(**one.arguments()).at(np.concatenate([one.ids, other.ids]))
+                joined = replace(one, ids=both.ids, record=one.record.sample_again(both, None))
+            self.parts.append(_Part(joined))
 
     def features(self, kernel: KernelOrF, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         found = [(part, part.positions(ids)) for part in self.parts]
@@ -81,14 +87,6 @@ class _Entry:
     @property
     def n_bytes(self) -> int:
         return sum(part.n_bytes for part in self.parts)
-
-
-def _joined(one: Walks, other: Walks) -> Walks:
-    """Join walks from different nodes; those that are kept elsewhere are walked again there."""
-    if isinstance(one.record, HostRecord) and isinstance(other.record, HostRecord):
-        return Walks.concatenate([one, other])
-    both = WalkSpec(**one.arguments()).at(np.concatenate([one.ids, other.ids]))
-    return replace(one, ids=both.ids, record=one.record.sample_again(both, None))
 
 
 class WalkCache:
@@ -142,7 +140,8 @@ class WalkCache:
         else:
             with self._lock:
                 rows = self._kept(spec, distinct, engine).features(kernel, distinct)
-                self._shrink()
+                while self.n_bytes > self.limit:
+                    self._entries.popitem(last=False)
         return rows if in_order else rows[where]
 
     def _kept(self, spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> _Entry:
@@ -154,10 +153,6 @@ class WalkCache:
         if missing.size:
             entry.add(engine.walks(spec.at(missing)))
         return entry
-
-    def _shrink(self) -> None:
-        while self.n_bytes > self.limit:
-            self._entries.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all walks."""
