@@ -40,7 +40,7 @@ from sklearn.semi_supervised import LabelSpreading
 from threadpoolctl import threadpool_limits
 
 import walkernel as wk
-from walkernel.tasks._known_nodes import first_twins
+from walkernel.tasks._observations import first_twins
 
 DIMENSIONS = (8, 16, 32, 64, 128, 256)
 

@@ -1,8 +1,8 @@
 """The right-hand sides of x' = Gx + y(t): each exp(sG) is a kernel of the core, times a number.
 
-With M one of the core's matrices, G = ±rate · M + shift · I and
+With M one of the core's matrices, G = rate · M + shift · I and
 
-    exp(sG) = e^((rate + shift) s) · Diffusion(σ² = 2·rate·s)(±M).
+    exp(sG) = e^((|rate| + shift) s) · Diffusion(σ² = 2·|rate|·s)(±M), with the sign of the rate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import gammainc, gammaln, hyp1f1
 
 from walkernel._checks import refuse
-from walkernel._door import warn
 from walkernel.features import spectral_radius
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
@@ -29,38 +28,43 @@ GENERATORS = ("laplacian", "combinatorial", "normalized", "adjacency", "positive
 
 
 class Generator(NamedTuple):
-    """G = sign · rate · M + shift · I on a graph.
-
-    No eigenvalue exceeds ``speed`` in absolute value, and no solution grows faster than e^(growth · t).
-    """
+    """G = rate · M + shift · I on a graph."""
 
     graph: Graph
     name: str
     matrix: str
-    sign: int
     rate: float
     shift: float
-    speed: float
-    growth: float
+    radius: float = 1.0  # spectral radius of M
+
+    @property
+    def speed(self) -> float:
+        """What no eigenvalue exceeds in absolute value."""
+        return abs(self.shift) + abs(self.rate) * self.radius
+
+    @property
+    def growth(self) -> float:
+        """No solution grows faster than e^(growth · t)."""
+        return self.shift + abs(self.rate) * self.radius
 
     def kernel(self, s: float) -> Kernel:
         """Return exp(sG) for s > 0."""
-        heat: Kernel = Diffusion(math.sqrt(2 * self.rate * s), matrix=self.matrix)
-        if self.sign < 0:
+        heat: Kernel = Diffusion(math.sqrt(2 * abs(self.rate) * s), matrix=self.matrix)
+        if self.rate < 0:
             heat = heat.scaled(-1.0)
-        excess = (self.rate + self.shift) * s
+        excess = (abs(self.rate) + self.shift) * s
         if excess > 700:
             refuse("t", f"small enough for e^{excess:.0f} to be a number", s)
         return heat if excess == 0 else math.exp(excess) * heat
 
     def integral(self, t: float) -> Kernel:
         """Return ∫₀ᵗ exp(sG) ds."""
-        return Integral(t, self.sign * self.rate, self.shift, matrix=self.matrix)
+        return Integral(t, self.rate, self.shift, matrix=self.matrix)
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return G as a sparse matrix."""
         identity = scipy.sparse.eye_array(self.graph.n_nodes)
-        return (self.sign * self.rate * self.graph.to_scipy(self.matrix) + self.shift * identity).tocsr()
+        return (self.rate * self.graph.to_scipy(self.matrix) + self.shift * identity).tocsr()
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,25 +100,16 @@ class Integral(Kernel):
 def generator(graph: Graph, name: str) -> Generator:
     """Return a right-hand side by name."""
     if name == "laplacian":
-        return Generator(graph, name, "normalized", 1, 1.0, -1.0, 2.0, 0.0)
+        return Generator(graph, name, "normalized", rate=1.0, shift=-1.0)
     if name == "combinatorial":
         largest = float(graph.out_degrees().max()) or 1.0
-        return Generator(graph, name, "combinatorial", 1, largest, -largest, 2 * largest, 0.0)
+        return Generator(graph, name, "combinatorial", rate=largest, shift=-largest)
     if name == "normalized":
-        return Generator(graph, name, "normalized", 1, 1.0, 0.0, 1.0, 1.0)
+        return Generator(graph, name, "normalized", rate=1.0, shift=0.0)
     if name == "adjacency":
         radius = spectral_radius(graph, "adjacency") or 1.0
-        return Generator(graph, name, "adjacency", 1, 1.0, 0.0, radius, radius)
-    return Generator(graph, name, "normalized", -1, 1.0, 1.0, 2.0, 2.0)
-
-
-def warn_of_growth(G: Generator) -> None:
-    """Warn that solutions grow, and with them the error of every estimate."""
-    if G.growth > 0:
-        warn(
-            f"with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
-            "there is no steady state. For diffusion use matrix='laplacian'."
-        )
+        return Generator(graph, name, "adjacency", rate=1.0, shift=0.0, radius=radius)
+    return Generator(graph, name, "normalized", rate=-1.0, shift=1.0)
 
 
 def steady_state(

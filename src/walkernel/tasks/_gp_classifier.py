@@ -11,7 +11,7 @@ number of classes in each Newton step, and variational inference inducing nodes 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,11 @@ from walkernel._door import door
 from walkernel.engines import resolve
 from walkernel.tasks._learning import learn_hyperparameters, sample_positions
 from walkernel.tasks._likelihood import MIN_SCALE
-from walkernel.tasks._nodes import check_same_length, node_ids
+from walkernel.tasks._nodes import check_same_length, given_targets, is_missing, node_ids
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import NodeGP, prior_at, prior_blocks
-from walkernel.tasks._solvers import Prior, cholesky_solver
+from walkernel.tasks._prior import NodeGP, WalkPrior
+from walkernel.tasks._solvers import FeaturePrior, cholesky_solver
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
@@ -121,8 +121,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             Nodes may repeat; their labels are counted.
         y : array of labels, (n,)
         """
-        kernel, learn = self._check_search(CLASS_LEARNED)
-        spec_for = self._walks_for(kernel, learn)
+        kernel, learn, spec_for = self._check_search(CLASS_LEARNED)
         engine = resolve(self.engine)
         start = self._start(kernel, learn)
         concentration = real_number("concentration", self.concentration, minimum=MIN_SCALE)
@@ -130,20 +129,18 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         system = self._check_solver(classes.size)
         data = dirichlet_observations(ids, counts, concentration)
         learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
-        hyper, spec = learned.hyper, learned.spec
-        prior = prior_at(spec, hyper, ids, engine)
-        posteriors = [Posterior(one, prior, 0.0, system) for one in data]
-        self.sharpness_ = fit_sharpness(posteriors, counts, spec.seed)
-        self._set(learned, engine)
-        self.classes_, self._posteriors, self._hyper = classes, posteriors, hyper
+        prior = WalkPrior(learned.spec, learned.hyper, engine)
+        at_labels = prior.at(ids)
+        posteriors = [Posterior(one, at_labels, 0.0, system) for one in data]
+        self.sharpness_ = fit_sharpness(posteriors, counts, learned.spec.seed)
+        self._set(learned, prior)
+        self.classes_, self._posteriors = classes, posteriors
         return self
 
     def _count_labels(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
         """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
         ids = node_ids(self.graph, X)
-        if y is None:
-            refuse("y", "given: requires y to be passed", Described("the target y is None"))
-        labels = label_array(y)
+        labels = label_array(given_targets(y))
         check_same_length(labels, ids.size)
         classes, codes = class_codes(labels)
         distinct, place = np.unique(ids, return_inverse=True)
@@ -162,10 +159,10 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
         ids = self._requested_ids(X)
         mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, rows in prior_blocks(self._spec, self._hyper, ids, self._engine):
-            columns = np.ones((rows.shape[0], 1))
-            mean[part] = np.column_stack([one.mean(rows, columns) for one in self._posteriors])
-            variance[part] = posterior_variances(self._posteriors, rows, columns)
+        for part, nodes in self._prior.blocks(ids):
+            columns = np.ones((part.stop - part.start, 1))
+            mean[part] = np.column_stack([one.mean(nodes, columns) for one in self._posteriors])
+            variance[part] = posterior_variances(self._posteriors, nodes, columns)
         return mean, variance
 
     @door
@@ -182,10 +179,9 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
 
 def label_array(y: ArrayLike) -> NDArray[Any]:
     """Return labels as an array, (n,); a list of mixed types becomes an array of objects."""
-    values = getattr(y, "to_numpy", lambda: y)()
-    mixed = isinstance(values, (list, tuple)) and len({isinstance(value, str) for value in values}) > 1
+    mixed = isinstance(y, (list, tuple)) and len({isinstance(value, str) for value in y}) > 1
     try:
-        labels = np.asarray(values, dtype=object if mixed else None)
+        labels = np.asarray(y, dtype=object if mixed else None)
     except ValueError:
         refuse("y", "of shape (n,)", y)
     if labels.ndim != 1:
@@ -193,17 +189,9 @@ def label_array(y: ArrayLike) -> NDArray[Any]:
     return labels
 
 
-def is_label(value: Any) -> bool:
-    """Return whether a value is neither missing nor infinite."""
-    try:
-        return value is not None and bool(value == value) and value not in (math.inf, -math.inf)
-    except TypeError:  # pandas.NA has no truth value
-        return False
-
-
 def class_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
-    missing = np.array([not is_label(value) for value in labels.tolist()])
+    missing = np.array([is_missing(label) or label in (math.inf, -math.inf) for label in labels.tolist()])
     if missing.any():
         where = int(missing.argmax())
         remedy = "Leave out the nodes without a label."
@@ -222,7 +210,7 @@ def class_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, codes
 
 
-def fit_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> float:
+def fit_sharpness(posteriors: list[Posterior[FeaturePrior]], counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
     At most 2000 nodes are used, the same as for learning the hyper-parameters. The logarithm of the factor
@@ -233,8 +221,8 @@ def fit_sharpness(posteriors: list[Posterior], counts: Array, seed: int) -> floa
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
         return 1.0
     if positions.size < len(counts):
-        prior = posteriors[0].prior
-        prior = Prior(prior.features[positions], prior.amplitude)
+        whole = posteriors[0].prior
+        prior = replace(whole, observed=whole.observed[positions])
         some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
         posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
     leave_one_out = [posterior.leave_one_out() for posterior in posteriors]

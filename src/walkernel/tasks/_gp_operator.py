@@ -7,8 +7,9 @@ on a cluster: linear systems are solved by conjugate gradients on K @ V, and no 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +19,8 @@ from walkernel._door import door
 from walkernel.operators import KernelOperator
 from walkernel.tasks._nodes import check_same_length
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._posterior import Posterior
-from walkernel.tasks._solvers import MAX_BLOCK_ENTRIES, CGSolver, CovarianceProducts, Prior
+from walkernel.tasks._posterior import Posterior, posterior_variances
+from walkernel.tasks._solvers import CGSolver, CovarianceProducts, Prior
 
 
 class GPPrediction(NamedTuple):
@@ -89,52 +90,44 @@ def gp_posterior(
     observed = Observations.at(observed_at, targets, np.ones((targets.size, 1)), np.zeros(targets.size))
     unit = math.ldexp(1.0, math.frexp(noise)[1])
     observed, noise, amplitude = observed.scaled(unit), noise / unit, amplitude / unit
-    prior = OperatorPrior(K, observed.ids, amplitude)
-    system = partial(CGSolver, tol=tol, max_iter=max_iter)
-    posterior = Posterior(observed, cast(Prior, prior), noise, system)  # it is only asked for solutions
-    mean = prior.all_products(posterior.dual[:, None])[asked, 0] + posterior.beta[0]
-    variances = prior.variances_at(asked)
-    for part, shared in prior.cross_blocks(asked):
-        rho, solved = posterior.mean_uncertainty(shared, np.ones((shared.shape[1], 1)))
-        variances[part] += (rho * solved.T).sum(axis=1) - posterior.system.explained_diagonal(shared)
-    std = unit * np.sqrt(np.maximum(variances, 0.0))
-    return GPPrediction(unit * mean, std, posterior.system.n_iter)
+    prior = OperatorPrior(observed.ids, amplitude, K)
+    posterior = Posterior(observed, prior, noise, partial(CGSolver, tol=tol, max_iter=max_iter))
+    constant = np.ones((asked.size, 1))
+    mean = unit * posterior.mean(asked, constant)
+    std = unit * np.sqrt(posterior_variances([posterior], asked, constant)[:, 0])
+    return GPPrediction(mean, std, posterior.system.n_iter)
 
 
-class OperatorPrior:
-    """g ~ N(0, a²K) at some positions of an operator.
+@dataclass(frozen=True, eq=False)
+class OperatorPrior(Prior):
+    """g ~ N(0, a²K): nodes are given by their positions in an operator, an array of int64, (n,)."""
 
-    Parameters
-    ----------
-    K : KernelOperator
-    positions : ndarray of int64, (n,)
-    amplitude : float
-        a.
-    """
+    K: KernelOperator
 
-    def __init__(self, K: KernelOperator, positions: NDArray[np.int64], amplitude: float) -> None:
-        self._K, self._positions, self._scale = K, positions, amplitude**2
+    @property
+    def row_size(self) -> int:
+        """Number of all positions: K computes whole rows."""
+        return int(self.K.shape[1])
 
     def products(self) -> CovarianceProducts:
-        """Return the products with the covariance at the positions, and its diagonal."""
-        own, K = self._positions, self._K
-        return CovarianceProducts(lambda V: self.all_products(V)[own], self.variances_at(own), K.shape[0])
+        """Return the products with a²K at the positions."""
+        own = self.observed
+        return CovarianceProducts(lambda V: self.weights_of(V)[own], self.variances(own), self.row_size)
 
-    def all_products(self, V: Array) -> Array:
-        """Return a² K[:, positions] V, (all positions, c)."""
-        spread = np.zeros((self._K.shape[1], V.shape[1]))
-        spread[self._positions] = V
-        return self._scale * np.asarray(self._K @ spread)
+    def with_nodes(self, nodes: NDArray[np.int64]) -> Array:
+        """Return a²K between observed and other positions, (n, k)."""
+        return self.amplitude**2 * self.K._rows(nodes)[:, self.observed].T
 
-    def variances_at(self, positions: NDArray[np.int64]) -> Array:
-        """Return prior variances."""
-        names = self._K.nodes[positions]
-        return self._scale * self._K.entries(names, names)
+    def variances(self, nodes: NDArray[np.int64]) -> Array:
+        """Return the diagonal of a²K at other positions, (k,)."""
+        return self.amplitude**2 * self.K._entries(nodes, nodes)
 
-    def cross_blocks(self, positions: NDArray[np.int64]) -> Any:
-        """Yield the covariances with other positions, (n, k), in blocks of columns."""
-        size = max(1, MAX_BLOCK_ENTRIES // self._K.shape[1])
-        for first in range(0, positions.size, size):
-            part = slice(first, min(first + size, positions.size))
-            rows = self._K.rows(self._K.nodes[positions[part]])
-            yield part, self._scale * rows[:, self._positions].T
+    def weights_of(self, dual: Array) -> Array:
+        """Return a²K times a dual solution, at all positions."""
+        spread = np.zeros((self.row_size, *dual.shape[1:]))
+        spread[self.observed] = dual
+        return self.amplitude**2 * np.asarray(self.K @ spread)
+
+    def values(self, nodes: NDArray[np.int64], weights: Array) -> Array:
+        """Return those at other positions."""
+        return weights[nodes]

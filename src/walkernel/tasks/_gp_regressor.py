@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from walkernel._door import door
 from walkernel._threads import thread_count
 from walkernel.engines import resolve
 from walkernel.features import multiply
-from walkernel.tasks._known_nodes import KnownNodes, first_twins
 from walkernel.tasks._learning import learn_hyperparameters
 from walkernel.tasks._likelihood import MIN_SCALE, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids
+from walkernel.tasks._observations import KnownNodes, first_twins, mean_columns
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import LEARNED, NodeGP, mean_columns, prior_at, prior_blocks
+from walkernel.tasks._prior import LEARNED, NodeGP, WalkPrior
 from walkernel.tasks._solvers import MAX_CHOLESKY_NODES
 
 
@@ -128,8 +128,7 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         noise_std : array of float, (n,), optional
             Known standard deviations of single observations, in addition to the fitted noise.
         """
-        kernel, learn = self._check_search(LEARNED)
-        spec_for = self._walks_for(kernel, learn)
+        kernel, learn, spec_for = self._check_search(LEARNED)
         engine, system = resolve(self.engine), self._check_solver()
         noise = real_number("noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number("nugget", self.nugget, minimum=0)
@@ -141,12 +140,11 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         observed = nodes.observations(X, y, noise_std)
         learned = learn_hyperparameters(self.graph, spec_for, engine, [observed], start, learn)
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
-        hyper = learned.hyper.scaled(1 / unit)
-        prior = prior_at(learned.spec, hyper, observed.ids, engine)
-        posterior = Posterior(observed.scaled(unit), prior, hyper.noise, system)
-        self._set(learned, engine)
+        prior = WalkPrior(learned.spec, learned.hyper.scaled(1 / unit), engine)
+        posterior = Posterior(observed.scaled(unit), prior.at(observed.ids), prior.hyper.noise, system)
+        self._set(learned, prior)
         self.noise_, self.nugget_ = learned.hyper.noise, learned.hyper.nugget
-        self._posterior, self._hyper, self._unit = posterior, hyper, unit  # all in this unit
+        self._posterior, self._unit = posterior, unit  # prior and posterior are in this unit
         self.mean_coef_ = unit * posterior.beta
         self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
         return self
@@ -169,8 +167,8 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         """
         check_is_fitted(self, "_posterior")
         observed = self._nodes.observations(X, y, noise_std).scaled(self._unit)
-        prior = prior_at(self._spec, self._hyper, observed.ids, self._engine)
-        self._posterior = Posterior(observed, prior, self._hyper.noise, self._system)
+        prior = self._prior
+        self._posterior = Posterior(observed, prior.at(observed.ids), prior.hyper.noise, self._system)
         self.mean_coef_ = self._unit * self._posterior.beta
         return self
 
@@ -218,17 +216,18 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         if return_std and return_cov:
             refuse("return_std", "False where return_cov is True", return_std)
         representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
-        extra, unit = self._hyper.noise**2 if include_noise else 0.0, self._unit
+        prior, posterior, unit = self._prior, self._posterior, self._unit
+        extra = prior.hyper.noise**2 if include_noise else 0.0
         if return_cov:
             fits_in_memory((ids.size, ids.size), "Use return_std, or sample_y.")
-            rows = prior_at(self._spec, self._hyper, representative, self._engine).features
-            covariance = self._posterior.covariance(rows, columns) + extra * np.eye(ids.size)
-            return unit * self._posterior.mean(rows, columns), unit**2 * covariance
+            asked = prior.at(representative)
+            covariance = posterior.covariance(asked, columns) + extra * np.eye(ids.size)
+            return unit * posterior.mean(asked.observed, columns), unit**2 * covariance
         mean, variance = np.empty(ids.size), np.empty(ids.size)
-        for part, rows in prior_blocks(self._spec, self._hyper, representative, self._engine):
-            mean[part] = self._posterior.mean(rows, columns[part])
+        for part, nodes in prior.blocks(representative):
+            mean[part] = posterior.mean(nodes, columns[part])
             if return_std:
-                variance[part] = posterior_variances([self._posterior], rows, columns[part])[:, 0]
+                variance[part] = posterior_variances([posterior], nodes, columns[part])[:, 0]
         return (unit * mean, unit * np.sqrt(variance + extra)) if return_std else unit * mean
 
     @door
@@ -277,13 +276,13 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         ids = np.arange(graph.n_nodes) if X is None else node_ids(graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
-        threads, representative = thread_count(self._engine.n_threads), self._nodes.representative[ids]
-        for part, rows in prior_blocks(self._spec, self._hyper, representative, self._engine):
+        threads = thread_count(self._prior.engine.n_threads)
+        for part, rows in self._prior.blocks(self._nodes.representative[ids]):
             drawn[part] += multiply(rows, weights, threads)
             if report is not None:
                 report(part.stop, ids.size)
         if include_noise:
-            drawn += self._hyper.noise * rng.standard_normal(drawn.shape)
+            drawn += self._prior.hyper.noise * rng.standard_normal(drawn.shape)
         return self._unit * drawn
 
     @door
@@ -304,6 +303,6 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
             rule = f"at most {MAX_CHOLESKY_NODES}"
             refuse("the number of observed nodes", rule, observed.ids.size, remedy)
         hyper = hyper.scaled(1 / self._unit)
-        covariance = prior_at(self._spec, hyper, observed.ids, self._engine).covariance
+        covariance = replace(self._prior, hyper=hyper).at(observed.ids).covariance
         value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value
         return value - (observed.place.size - observed.offset.size) * math.log(self._unit)

@@ -17,8 +17,8 @@ from walkernel._checks import Described, is_hashable, refuse, shown, whole_numbe
 from walkernel._door import door, warn
 from walkernel.graph import Graph
 from walkernel.operators import KernelOperator
-from walkernel.tasks._lloyd import Gram, Points, first_labels, lloyd
-from walkernel.tasks._nodes import check_random_seed, sample_weights
+from walkernel.tasks._lloyd import Points, Run, first_labels, lloyd
+from walkernel.tasks._nodes import check_random_seed, is_missing, sample_weights
 
 SCOUT_ITERATIONS = 8
 """Iterations after which only the best of several starts is continued."""
@@ -97,7 +97,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         if isinstance(self.init, str) and self.init != "k-means++":
             refuse("init", "'k-means++' or an array of labels", self.init)
         random = np.random.RandomState(check_random_seed(self.random_state) % 2**32)
-        points = Points(*self._weighted_gram(X, sample_weight), k)
+        points = self._points(X, sample_weight, k)
         n = points.weights.size
         most = int(np.sum(points.weights > 0))
         if k > most:
@@ -111,11 +111,10 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             if not points.members(labels).any(axis=0).all():
                 refuse("init", "clusters of positive weight", Described("one without"))
             start = lloyd(points, labels, 0)
-        best = (
-            start
-            if start.converged
-            else start.continued(lloyd(points, start.labels, max_iter - len(start.objectives) + 1))
-        )
+        best = start
+        if not start.converged:
+            rest = lloyd(points, start.labels, max_iter - len(start.objectives) + 1)
+            best = Run(rest.labels, start.objectives + rest.objectives[1:], rest.converged)
         if not best.converged:
             warn(f"labels still change after max_iter={max_iter} iterations.", ConvergenceWarning)
         if isinstance(X, KernelOperator):
@@ -127,13 +126,13 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         self.inertia_, self.n_iter_ = best.objectives[-1], len(best.objectives) - 1
         return self
 
-    def _weighted_gram(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Gram, NDArray[np.float64]]:
-        """Return products with the kernel and the weights of the points."""
+    def _points(self, X: Any, sample_weight: ArrayLike | None, k: int) -> Points:
+        """Return the points, by the kernel or the features that are given."""
         if isinstance(X, KernelOperator):
             weights = sample_weights(sample_weight, X.shape[0])
             if X.T is X:
-                return Gram(lambda Z: X @ Z, X.diagonal()), weights
-            return Gram(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal()), weights
+                return Points(lambda Z: X @ Z, X.diagonal(), weights, k)
+            return Points(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal(), weights, k)
         if isinstance(X, (Graph, LinearOperator)):
             refuse("X", "a KernelOperator or features", X, "Make one with estimate_kernel.", TypeError)
         features = check_array(X, accept_sparse="csr", dtype=np.float64, estimator=self)
@@ -141,19 +140,16 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         if scipy.sparse.issparse(features):
             squares = np.asarray(features.power(2).sum(axis=1)).ravel()
         else:  # centering changes no distance, and avoids cancellation far from zero
-            self._warn_of_kernel_matrix(features)
+            if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
+                warn(
+                    "a square symmetric array is treated as features, not as a kernel. "
+                    "For the exact kernel use polynomial_operator."
+                )
             features = features - np.average(features, axis=0, weights=weights)
             squares = np.einsum("ij,ij->i", features, features)
         if not np.isfinite(squares).all():
             refuse("X", "features whose squares are finite numbers", X)
-        return Gram(lambda Z: features @ (features.T @ Z), squares), weights
-
-    def _warn_of_kernel_matrix(self, features: NDArray[np.float64]) -> None:
-        if features.shape[0] == features.shape[1] > 1 and np.array_equal(features, features.T):
-            warn(
-                "a square symmetric array is treated as features, not as a kernel. "
-                "For the exact kernel use polynomial_operator."
-            )
+        return Points(lambda Z: features @ (features.T @ Z), squares, weights, k)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -214,14 +210,6 @@ def _numbered(name: str, labels: ArrayLike) -> NDArray[np.int64]:
         return np.asarray(np.unique(array, return_inverse=True)[1])
     known: dict[Any, int] = {}
     for label in array:
-        if not is_hashable(label) or _is_missing(label):
+        if not is_hashable(label) or is_missing(label):
             refuse(name, "labels of all nodes, (n,)", Described(f"{shown(label)} among them"))
     return np.array([known.setdefault(label, len(known)) for label in array])
-
-
-def _is_missing(label: Any) -> bool:
-    """Return whether a label is None, NaN or pandas' NA, whose comparison has no truth value."""
-    try:
-        return label is None or bool(label != label)
-    except (TypeError, ValueError):
-        return True

@@ -25,21 +25,22 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import warn, without_warnings
 from walkernel.engines import Engine
+from walkernel.features import KernelOrF
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
 from walkernel.tasks._likelihood import (
     LOGARITHMIC,
+    NO_WINDOW,
     FeaturesOf,
     Hyperparameters,
     Parameters,
-    WeightsOrSlope,
     likelihood_at,
     log_likelihood,
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
-from walkernel.tasks._solvers import Prior
+from walkernel.tasks._solvers import gram
 from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes
 from walkernel.walks import WalkSpec
 
@@ -76,8 +77,8 @@ MIN_LEVELS = 2.0**16
 SIGNAL_SHARES = (0.95, 0.5)
 """Shares of the variance of y that a start assigns to the prior."""
 
-SpecFor = Callable[[Kernel, tuple[str, ...]], WalkSpec]
-"""Returns the walks for a kernel and the names of the learned hyper-parameters."""
+SpecFor = Callable[[Kernel], WalkSpec]
+"""Returns the walks for a kernel, and for the others of its window if the lengthscale is learned."""
 
 
 class Learned(NamedTuple):
@@ -104,7 +105,7 @@ def learn_hyperparameters(
     All sets are of the same nodes. Among the learned hyper-parameters, only a free f depends on ``start``.
     """
     if not learn:
-        return Learned(start, spec_for(start.kernel, ()), np.nan, 0, 0, 0)
+        return Learned(start, spec_for(start.kernel), np.nan, 0, 0, 0)
     for observed in data:
         _warn_of_rounding(observed)
     spreads = np.array([observed.spread for observed in data])
@@ -114,12 +115,16 @@ def learn_hyperparameters(
         name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
     }
     scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
+
+    def search_for(kernel: Kernel) -> _Search:
+        return _Search(spec_for(kernel), engine, scaled, learn)
+
     if "lengthscale" in learn:
         ends = window_ends(first.kernel, widest_served(graph, first.kernel))
-        learned, still_grows = _Windows(spec_for, engine, scaled, first, learn, ends).search()
+        learned, still_grows = _search_windows(search_for, first, ends)
     else:
-        search = _Search(spec_for(first.kernel, learn), engine, scaled, learn)
-        learned, still_grows = search.learned(search.climb(search.best_start(first))), False
+        search = search_for(first.kernel)
+        (learned, _), still_grows = search.climb(search.best_start(first)), False
     hyper = learned.hyper.scaled(unit)
     kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     if still_grows:
@@ -153,77 +158,55 @@ class _Trial(NamedTuple):
     is_correlated: bool
 
 
-class _Climb(NamedTuple):
-    """A maximum over the lengthscales of one window."""
+def _search_windows(
+    search_for: Callable[[Kernel], _Search], start: Hyperparameters, ends: list[float]
+) -> tuple[Learned, bool]:
+    """Return the maximum over all windows, and whether the likelihood still grows at the widest kernel."""
 
-    value: float
-    hyper: Hyperparameters
-    n_evaluations: int
-    slope: float  # of log p in the log lengthscale
+    def search_in(place: int) -> _Search:
+        return search_for(start.kernel.with_lengthscale(ends[place] / WIDER))
+
+    place, hyper = _scan(search_in, start, ends)
+    visited: set[int] = set()
+    n_evaluations = 0
+    while True:
+        visited.add(place)
+        end = ends[place]
+        center = end / WIDER
+        learned, slope = search_in(place).climb(hyper, (NARROWER * center, end))
+        hyper, n_evaluations = learned.hyper, n_evaluations + learned.n_evaluations
+        slope = slope if hyper.lengthscale > 0.999 * end else 0.0
+        if slope > MIN_SLOPE and place + 1 < len(ends):
+            other = place + 1
+        elif hyper.lengthscale < FAR_BELOW_CENTER * center:
+            other = int(np.searchsorted(ends, hyper.lengthscale))
+        else:
+            break
+        if other in visited:
+            break
+        place = other
+    return learned._replace(n_evaluations=n_evaluations), slope > MIN_WARNED_SLOPE
 
 
-class _Windows:
-    """The windows of lengthscales, from the narrowest kernel that is not diagonal to the widest served."""
-
-    def __init__(
-        self,
-        spec_for: SpecFor,
-        engine: Engine,
-        data: Sequence[Observations],
-        start: Hyperparameters,
-        learn: tuple[str, ...],
-        ends: list[float],
-    ) -> None:
-        self._spec_for, self._engine, self._data = spec_for, engine, data
-        self._start, self._learn, self._ends = start, learn, ends
-
-    def search(self) -> tuple[Learned, bool]:
-        """Return the maximum, and whether the likelihood still grows at the widest kernel."""
-        place, hyper = self._scan()
-        visited: set[int] = set()
-        n_evaluations = 0
-        while True:
-            visited.add(place)
-            search, end = self._window(place), self._ends[place]
-            center = end / WIDER
-            found = search.climb(hyper, (NARROWER * center, end))
-            hyper, n_evaluations = found.hyper, n_evaluations + found.n_evaluations
-            slope = found.slope if hyper.lengthscale > 0.999 * end else 0.0
-            if slope > MIN_SLOPE and place + 1 < len(self._ends):
-                other = place + 1
-            elif hyper.lengthscale < FAR_BELOW_CENTER * center:
-                other = int(np.searchsorted(self._ends, hyper.lengthscale))
-            else:
-                break
-            if other in visited:
-                break
-            place = other
-        still_grows = slope > MIN_WARNED_SLOPE
-        return search.learned(found)._replace(n_evaluations=n_evaluations), still_grows
-
-    def _window(self, place: int) -> _Search:
-        center = self._ends[place] / WIDER
-        kernel = self._start.kernel.with_lengthscale(center)
-        return _Search(self._spec_for(kernel, self._learn), self._engine, self._data, self._learn)
-
-    def _scan(self) -> tuple[int, Hyperparameters]:
-        """Return the window of the best lengthscale tried, and the hyper-parameters there."""
-        best_place = 0
-        best = last = _Trial(-math.inf, self._start, False)
-        for place, end in enumerate(self._ends):
-            search = self._window(place)
-            if not (place == 0 or last.is_correlated or search.is_cheap):
-                break
-            before = best.value
-            for width in (end / math.sqrt(2), end):
-                kernel = self._start.kernel.with_lengthscale(width)
-                last = search.trial(replace(self._start, kernel=kernel))
-                if last.value > best.value:
-                    best_place, best = place, last
-            gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
-            if last.is_correlated and not gained:
-                break
-        return best_place, best.hyper
+def _scan(
+    search_in: Callable[[int], _Search], start: Hyperparameters, ends: list[float]
+) -> tuple[int, Hyperparameters]:
+    """Return the window of the best lengthscale tried, and the hyper-parameters there."""
+    best_place = 0
+    best = last = _Trial(-math.inf, start, False)
+    for place, end in enumerate(ends):
+        search = search_in(place)
+        if not (place == 0 or last.is_correlated or search.is_cheap):
+            break
+        before = best.value
+        for width in (end / math.sqrt(2), end):
+            last = search.trial(replace(start, kernel=start.kernel.with_lengthscale(width)))
+            if last.value > best.value:
+                best_place, best = place, last
+        gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
+        if last.is_correlated and not gained:
+            break
+    return best_place, best.hyper
 
 
 def window_ends(kernel: Kernel, widest: float) -> list[float]:
@@ -266,11 +249,14 @@ class _Search:
 
     def _gram(self, hyper: Hyperparameters) -> Array:
         """Return ΦΦᵀ of the trial nodes."""
-        return Prior(hyper.rows(self._tried_features_of(hyper.weights)), 1.0).covariance
+        rows = hyper.rows(self._tried_features_of(hyper.weights))
+        return gram(rows, rows)
 
     def best_start(self, start: Hyperparameters) -> Hyperparameters:
         """Return the best of the given start and of those that split the variance of y, 1, differently."""
-        shapes = [None] if start.modulation is None else _shapes(start.modulation)
+        shapes: list[Array | None] = [start.modulation]
+        if start.modulation is not None:  # its likelihood has many maxima: peaks at single lengths, too
+            shapes += list(0.1 + np.eye(start.n_terms)[1 : 1 + MAX_PEAKS])
         starts = [self._evaluate(start, self._gram(start))]
         for shape in shapes:
             hyper = replace(start, modulation=shape)
@@ -279,16 +265,16 @@ class _Search:
 
     def trial(self, hyper: Hyperparameters) -> _Trial:
         """Maximise the likelihood over amplitude, noise and nugget, as far as they are learned."""
-        gram = self._gram(hyper)
-        best = max(self._split_variance(hyper, gram), key=lambda one: one.value)
+        own = self._gram(hyper)
+        best = max(self._split_variance(hyper, own), key=lambda one: one.value)
         names = tuple(name for name in self._learn if name in LOGARITHMIC)
         if not names:
             return best
         parameters = Parameters(names, best.hyper)
         found = _maximize(
-            lambda theta: scale_likelihood_at(theta, parameters, gram, self._tried),
+            lambda theta: scale_likelihood_at(theta, parameters, own, self._tried),
             parameters.theta(best.hyper),
-            self._bounds(parameters),
+            parameters.bounds(),
         )
         return best._replace(value=-float(found.fun), hyper=parameters.hyperparameters(found.x))
 
@@ -297,62 +283,37 @@ class _Search:
         power = gram.trace() / len(gram)
         for share in SIGNAL_SHARES:
             size = math.sqrt(share / (power or 1.0))
-            one, factor = hyper, 1.0
-            if "amplitude" in self._learn:
-                one = replace(one, amplitude=size)
-            if hyper.modulation is not None:
-                one, factor = replace(one, modulation=size * hyper.modulation), size**2
             rest = math.sqrt((1 - share) / (2 if {"noise", "nugget"} <= set(self._learn) else 1))
-            if "noise" in self._learn:
-                one = replace(one, noise=rest)
-            if "nugget" in self._learn:
-                one = replace(one, nugget=rest)
-            yield self._evaluate(one, factor * gram)
+            split = {"amplitude": size, "noise": rest, "nugget": rest}
+            changes: dict[str, Any] = {name: split[name] for name in self._learn if name in split}
+            if hyper.modulation is None:
+                yield self._evaluate(replace(hyper, **changes), gram)
+            else:
+                changes["modulation"] = size * hyper.modulation
+                yield self._evaluate(replace(hyper, **changes), size**2 * gram)
 
     def _evaluate(self, hyper: Hyperparameters, gram: Array) -> _Trial:
         covariance = hyper.with_nugget(hyper.amplitude**2 * gram)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
         return _Trial(sum(found), hyper, _is_correlated(gram))
 
-    def _bounds(
-        self, parameters: Parameters, window: tuple[float, float] = (math.nan, math.nan)
-    ) -> NDArray[np.float64]:
-        """Return the range of θ, (len(θ), 2)."""
-        theta = parameters.theta(parameters.start)
-        bounds = np.column_stack([theta - np.log(1e4), theta + np.log(1e4)])
-        place = 0
-        for name in parameters.learn:
-            if name == "modulation":
-                size = parameters.start.n_terms
-                bounds[place : place + size] = -np.inf, np.inf
-                place += size
-                continue
-            if name == "lengthscale":
-                bounds[place] = np.log(window)
-            elif name in ("noise", "nugget"):
-                bounds[place] = min(math.log(1e-3), theta[place]), max(math.log(1e2), theta[place])
-            place += 1
-        return bounds
+    def climb(self, start: Hyperparameters, window: tuple[float, float] = NO_WINDOW) -> tuple[Learned, float]:
+        """Return the maximum that L-BFGS finds from a start, and the slope of log p in the log lengthscale.
 
-    def climb(self, start: Hyperparameters, window: tuple[float, float] = (math.nan, math.nan)) -> _Climb:
-        """Return the maximum that L-BFGS finds from a start within a window of lengthscales."""
+        A lengthscale that is learned stays within the window.
+        """
         data = sample_nodes(self._all, self._spec.seed, MAX_LEARNING_NODES)
         features = features_of(self._spec, data[0].ids, self._engine)
         parameters = Parameters(self._learn, start)
         found = _maximize(
             lambda theta: likelihood_at(theta, parameters, features, data),
             parameters.theta(start),
-            self._bounds(parameters, window),
+            parameters.bounds(window),
         )
         slope = -found.jac[self._learn.index("lengthscale")] if "lengthscale" in self._learn else 0.0
-        return _Climb(-float(found.fun), parameters.hyperparameters(found.x), found.nfev, float(slope))
-
-    def learned(self, found: _Climb) -> Learned:
-        """Return a maximum with the walks and the number of nodes it was learned from."""
-        data = sample_nodes(self._all, self._spec.seed, MAX_LEARNING_NODES)
         n_free = sum(observed.place.size - observed.offset.size for observed in data)
-        n_nodes = data[0].ids.size
-        return Learned(found.hyper, self._spec, found.value, found.n_evaluations, n_nodes, n_free)
+        hyper, n_nodes = parameters.hyperparameters(found.x), data[0].ids.size
+        return Learned(hyper, self._spec, -float(found.fun), found.nfev, n_nodes, n_free), float(slope)
 
 
 def _maximize(
@@ -380,12 +341,6 @@ def _is_correlated(gram: Array) -> bool:
     return bool(np.median(correlations.max(axis=1)) > MIN_CORRELATION)
 
 
-def _shapes(f: Array) -> list[Array]:
-    """Return starts for a free f, whose likelihood has many maxima: f itself, and peaks at single lengths."""
-    peaks = 0.1 + np.eye(f.size)[1 : 1 + MAX_PEAKS]
-    return [f, *peaks]
-
-
 def features_of(spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> FeaturesOf:
     """Return a function that computes the features of some nodes for any f from the same walks.
 
@@ -396,10 +351,10 @@ def features_of(spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> Featu
     is_kept = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MAX_LEARNING_BYTES
     own = engine.walks(spec.at(ids)) if is_kept else None
 
-    def weighted(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
+    def weighted(weights: KernelOrF) -> scipy.sparse.csr_array:
         return WALK_CACHE.features(spec, weights, ids, engine) if own is None else own.features(weights)
 
-    def features(weights: WeightsOrSlope) -> scipy.sparse.csr_array:
+    def features(weights: KernelOrF) -> scipy.sparse.csr_array:
         with without_warnings(InfiniteVarianceWarning):  # of lengthscales that are only tried
             if not (isinstance(weights, np.ndarray) and np.count_nonzero(weights) == 1 == weights.sum()):
                 return weighted(weights)

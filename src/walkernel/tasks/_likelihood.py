@@ -14,27 +14,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
+from walkernel.features import KernelOrF
 from walkernel.kernels import Kernel
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import CholeskySolver, Prior, directional_slope, row_lengths, scale_rows
+from walkernel.tasks._solvers import CholeskySolver, directional_slope, gram, row_lengths, scale_rows
 
-Weights = Kernel | NDArray[np.float64]
-Lengths = NDArray[np.int64]
-WeightsOrSlope = Weights | Callable[[Lengths], Array]
-FeaturesOf = Callable[[WeightsOrSlope], scipy.sparse.csr_array]
+FeaturesOf = Callable[[KernelOrF], scipy.sparse.csr_array]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
 MIN_SCALE = 1e-153
 """Smallest amplitude and noise: their squares do not underflow."""
 LOGARITHMIC = ("amplitude", "noise", "nugget")
 """Hyper-parameters beside the lengthscale that are learned as logarithms."""
+MAX_LOG_CHANGE, MIN_LOG_NOISE, MAX_LOG_NOISE = math.log(1e4), math.log(1e-3), math.log(1e2)
+"""How far an amplitude may move from its start, and the range of noise and nugget for y of spread 1."""
+NO_WINDOW = (math.nan, math.nan)
+"""The window of lengthscales where none is learned."""
 LOG_2PI = math.log(2 * math.pi)
 
 
@@ -50,7 +52,7 @@ class Hyperparameters:
     nugget: float = 0.0  # ν, the standard deviation of an independent effect of each node
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> Kernel | Array:
         """What the walks are weighted by: the kernel, or f itself."""
         return self.kernel if self.modulation is None else self.modulation
 
@@ -96,7 +98,7 @@ class Likelihood(NamedTuple):
 
 
 def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
-    """Return log p(y) for the covariance of g at the observed nodes, (n, n)."""
+    """Return log p(y) for the covariance of g at the observed nodes, (n, n), and its slopes if asked for."""
     merged = observed.merged(noise)
     system = CholeskySolver(covariance, merged.variances)
     solved = system.solve(merged.sides)
@@ -110,7 +112,7 @@ def log_likelihood(observed: Observations, covariance: Array, noise: float, *, s
         return Likelihood(value, np.empty((0, 0)), math.nan)
     residual, basis = np.append(1.0, -beta), np.linalg.inv(inner)
     inverse = system.inverse()
-    full, trace = observed.noise_slope(noise, solved, inverse.diagonal())
+    full, trace = observed.noise_slope(merged, solved, inverse.diagonal())
     by_variance = float(((full @ residual) ** 2).sum() - trace + np.sum((full[:, 1:] @ basis) * full[:, 1:]))
     dual = solved @ residual
     inverse *= -1
@@ -159,18 +161,27 @@ class Parameters(NamedTuple):
             value, rest = math.exp(rest[0]), rest[1:]
             if name == "lengthscale":
                 found = replace(found, kernel=self.start.kernel.with_lengthscale(value))
-            elif name == "amplitude":
-                found = replace(found, amplitude=value)
-            elif name == "nugget":
-                found = replace(found, nugget=value)
             else:
-                found = replace(found, noise=value)
+                changed: dict[str, Any] = {name: value}
+                found = replace(found, **changed)
         return found
 
-
-def slope_of(kernel: Kernel) -> Callable[[Lengths], Array]:
-    """Return ∂f/∂ log lengthscale as a function of the length."""
-    return lambda lengths: kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
+    def bounds(self, window: tuple[float, float] = NO_WINDOW) -> Array:
+        """Return the range of θ for a search from the start, (len(θ), 2), within a window of lengthscales."""
+        bounds: list[tuple[float, float]] = []
+        for name in self.learn:
+            if name == "modulation":
+                bounds += [(-math.inf, math.inf)] * self.start.n_terms
+                continue
+            if name == "lengthscale":
+                bounds.append(tuple(np.log(window)))
+                continue
+            value = float(np.log(getattr(self.start, name)))
+            if name == "amplitude":
+                bounds.append((value - MAX_LOG_CHANGE, value + MAX_LOG_CHANGE))
+            else:
+                bounds.append((min(MIN_LOG_NOISE, value), max(MAX_LOG_NOISE, value)))
+        return np.array(bounds)
 
 
 def _by_gram(
@@ -186,16 +197,13 @@ def _by_gram(
     return result
 
 
-class Slopes(NamedTuple):
-    """Σ log p(y) over sets of observations of the same nodes, and its slopes at one covariance of g."""
+def _sum_of_likelihoods(
+    hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]
+) -> tuple[float, Array, dict[str, float]]:
+    """Return Σ log p(y) over sets of observations of the same nodes for a²ΦΦᵀ, (n, n), and its slopes.
 
-    value: float
-    by_covariance: Array  # (n, n)
-    by_log: dict[str, float]  # slopes in the logarithms of amplitude, noise and nugget
-
-
-def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]) -> Slopes:
-    """Return the likelihood and its slopes for a²ΦΦᵀ, (n, n)."""
+    They are those in the covariance, (n, n), and in the logarithms of amplitude, noise and nugget.
+    """
     whole = hyper.with_nugget(covariance)
     found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
     slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
@@ -204,7 +212,7 @@ def slopes_at(hyper: Hyperparameters, covariance: Array, data: Sequence[Observat
         "noise": 2 * hyper.noise**2 * sum(one.by_variance for one in found),
         "nugget": hyper.nugget**2 * float(slope.trace()),
     }
-    return Slopes(sum(one.value for one in found), slope, by_log)
+    return sum(one.value for one in found), slope, by_log
 
 
 def scale_likelihood_at(
@@ -212,8 +220,8 @@ def scale_likelihood_at(
 ) -> tuple[float, Array]:
     """Return Σ log p(y) and its gradient for a fixed ΦΦᵀ, (n, n), in amplitude, noise and nugget."""
     hyper = parameters.hyperparameters(theta)
-    slopes = slopes_at(hyper, hyper.amplitude**2 * gram, data)
-    return slopes.value, np.array([slopes.by_log[name] for name in parameters.learn])
+    value, _, by_log = _sum_of_likelihoods(hyper, hyper.amplitude**2 * gram, data)
+    return value, np.array([by_log[name] for name in parameters.learn])
 
 
 def likelihood_at(
@@ -222,13 +230,18 @@ def likelihood_at(
     """Return Σ log p(y) over sets of observations of the same nodes, and its gradient in θ."""
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weights)
-    covariance = Prior(hyper.rows(features), hyper.amplitude).covariance
-    value, slope, by_log = slopes_at(hyper, covariance, data)
+    rows = hyper.rows(features)
+    covariance = hyper.amplitude**2 * gram(rows, rows)
+    value, slope, by_log = _sum_of_likelihoods(hyper, covariance, data)
     slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
+
+    def df(lengths: NDArray[np.int64]) -> Array:  # ∂f/∂ log lengthscale
+        return hyper.kernel.modulation_slope(int(lengths.max()) + 1)[lengths]
+
     gradient: list[float] = []
     for name in parameters.learn:
         if name == "lengthscale":
-            gradient.append(slope_along(features_of(slope_of(hyper.kernel))))
+            gradient.append(slope_along(features_of(df)))
         elif name == "modulation":
             by_length = by_log["amplitude"] / hyper.length**2 if hyper.normalize else 0.0
             by_term = np.array([slope_along(features_of(unit)) for unit in np.eye(hyper.n_terms)])

@@ -20,19 +20,19 @@ NEAR = 0.5
 """Median cosine to the best centre below which distances to centres are not informative."""
 
 
-class Gram(NamedTuple):
-    """A symmetric kernel on n points: its products and its diagonal."""
+class Points(NamedTuple):
+    """n points, by products with their symmetric kernel, its diagonal and their weights; k clusters."""
 
     multiply: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     diagonal: NDArray[np.float64]
-
-
-class Points(NamedTuple):
-    """What is clustered: the points' kernel and weights, and the number of clusters."""
-
-    gram: Gram
     weights: NDArray[np.float64]
     k: int
+
+    def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the columns of the kernel of some points, (n, len(chosen))."""
+        units = np.zeros((self.weights.size, chosen.size))
+        units[chosen, np.arange(chosen.size)] = 1.0
+        return self.multiply(units)
 
     def members(self, labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weight that each point has in each cluster, (n, k); points with label -1 have none."""
@@ -45,9 +45,9 @@ class Points(NamedTuple):
         """Return ‖φ_i − m_c‖², (n, k)."""
         members = self.members(labels)
         shares = members / np.maximum(members.sum(axis=0), TINY)
-        products = self.gram.multiply(shares)
+        products = self.multiply(shares)
         squares = np.einsum("ic,ic->c", shares, products)
-        return self.gram.diagonal[:, None] - 2 * products + squares
+        return self.diagonal[:, None] - 2 * products + squares
 
     def objective(self, labels: NDArray[np.int64], distances: NDArray[np.float64]) -> float:
         """Return Σ_i w_i ‖φ_i − m_label(i)‖²."""
@@ -60,10 +60,6 @@ class Run(NamedTuple):
     labels: NDArray[np.int64]
     objectives: list[float]
     converged: bool
-
-    def continued(self, later: Run) -> Run:
-        """Return this run followed by one that began where it ended."""
-        return Run(later.labels, self.objectives + later.objectives[1:], later.converged)
 
 
 def lloyd(points: Points, labels: NDArray[np.int64], max_iter: int) -> Run:
@@ -105,10 +101,8 @@ def first_labels(points: Points, random: np.random.RandomState) -> NDArray[np.in
     centres = plus_plus(points, random)
     seeds = np.full(points.weights.size, -1)
     seeds[centres] = np.arange(points.k)
-    units = np.zeros((seeds.size, points.k))
-    units[centres, np.arange(points.k)] = 1.0
-    products, squares = points.gram.multiply(units), points.gram.diagonal[centres]
-    norms = np.sqrt(np.maximum(np.outer(points.gram.diagonal, squares), TINY))
+    products, squares = points.columns(centres), points.diagonal[centres]
+    norms = np.sqrt(np.maximum(np.outer(points.diagonal, squares), TINY))
     if weighted_median((products / norms).max(axis=1), points.weights) < NEAR:
         return grow(points, seeds)
     nearest = np.asarray((squares - 2 * products).argmin(axis=1))
@@ -128,7 +122,7 @@ def grow(points: Points, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     labels = labels.copy()
     while True:
         members = points.members(labels)
-        products = points.gram.multiply(members)
+        products = points.multiply(members)
         norms = np.sqrt(np.maximum(np.einsum("ic,ic->c", members, products), TINY))
         cosines = products / norms
         reached = (labels < 0) & (cosines.max(axis=1) > 0)
@@ -141,15 +135,13 @@ def grow(points: Points, labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def plus_plus(points: Points, random: np.random.RandomState) -> NDArray[np.int64]:
     """Return k distinct points by greedy k-means++: each is the best of some drawn by distance."""
-    (multiply, diagonal), weights, k = points
+    diagonal, weights, k = points.diagonal, points.weights, points.k
     n, trials = weights.size, 2 + int(math.log(k))
     distance, centres = np.full(n, np.inf), np.empty(k, dtype=np.int64)
     chances = weights
     for cluster in range(k):
         candidates = random.choice(n, size=1 if cluster == 0 else trials, p=chances / chances.sum())
-        units = np.zeros((n, candidates.size))
-        units[candidates, np.arange(candidates.size)] = 1.0
-        to_candidates = diagonal[:, None] - 2 * multiply(units) + diagonal[candidates]
+        to_candidates = diagonal[:, None] - 2 * points.columns(candidates) + diagonal[candidates]
         to_candidates = np.minimum(np.maximum(to_candidates, 0.0), distance[:, None])
         best = int(np.argmin(weights @ to_candidates))
         centres[cluster], distance = candidates[best], to_candidates[:, best]

@@ -48,7 +48,7 @@ class NodeEstimator(BaseEstimator):
     def _check_walks(self, pair: str = "symmetric") -> tuple[Pair, WalkSpec, Engine]:
         """Check the common parameters; return the pair, the walks of its left-hand side and the engine."""
         graph, kernel = self.graph, self.kernel
-        n_walks, seed = self._check_sampling(kernel)
+        n_walks, seed = self._check_sampling()
         if pair == "symmetric" and not kernel.has_root():
             remedy = "NodeSmoother takes it, with the lazy pair."
             refuse("kernel", "one with a symmetric modulation function (α₀ > 0)", kernel, remedy)
@@ -57,13 +57,17 @@ class NodeEstimator(BaseEstimator):
         spec = WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
         return weights, spec, resolve(self.engine)
 
-    def _check_sampling(self, kernel: Kernel) -> tuple[int, int]:
+    def _check_sampling(self) -> tuple[int, int]:
         """Check graph, kernel and sampler, and return the number of walks and the seed."""
-        check_kernel(self.graph, kernel)
+        graph, kernel = self.graph, self.kernel
+        check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
+        check_instance(
+            "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
+        )
         n_walks = whole_number("n_walks", self.n_walks, 1, MAX_WALKS)
         if self.sampler is not None:
             check_instance("sampler", self.sampler, Sampler, SAMPLERS)
-        check_convergence(self.graph, kernel)
+        check_convergence(graph, kernel)
         return n_walks, check_random_seed(self.random_state)
 
     def _requested_ids(self, X: Any) -> NDArray[np.int64]:
@@ -98,9 +102,7 @@ def node_targets(
     graph: Graph, ids: NDArray[np.int64], y: ArrayLike | None, used: NDArray[np.bool_] | slice = slice(None)
 ) -> NDArray[np.float64]:
     """Return the finite targets of the nodes in use, (n,) or (n, n_outputs); repeated nodes must agree."""
-    if y is None:
-        refuse("y", "given: requires y to be passed", Described("the target y is None"))
-    targets = real_array("y", getattr(y, "to_numpy", lambda: y)())
+    targets = real_array("y", given_targets(y))
     if targets.ndim not in (1, 2) or targets.size == 0:
         refuse("y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
     check_same_length(targets, ids.size)
@@ -115,6 +117,21 @@ def node_targets(
                 Described(f"different targets for node {node}"), "Average them first.",
             )  # fmt: skip
     return targets
+
+
+def given_targets(y: ArrayLike | None) -> ArrayLike:
+    """Return targets as NumPy takes them; refuse None."""
+    if y is None:
+        refuse("y", "given: requires y to be passed", Described("the target y is None"))
+    return getattr(y, "to_numpy", lambda: y)()
+
+
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN or pandas' NA, whose comparison has no truth value."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
 
 
 def check_same_length(targets: NDArray[Any], n: int) -> None:
@@ -146,9 +163,3 @@ def check_random_seed(random_state: Any) -> int:
     refuse(
         "random_state", "None, a whole number or a numpy.random.RandomState", random_state, error=TypeError
     )
-
-
-def check_kernel(graph: Graph, kernel: Kernel) -> None:
-    """Refuse what is no graph or no kernel."""
-    check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-    check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")

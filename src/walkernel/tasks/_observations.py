@@ -9,15 +9,20 @@ system is therefore never larger than the number of distinct nodes, which is at 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
 
+from walkernel._checks import Described, one_of, real_array, refuse
+from walkernel.graph import Graph
 from walkernel.operators import normalize_columns
+from walkernel.tasks._nodes import check_same_length, given_targets, node_ids
 
 Array = NDArray[np.float64]
 
+MEANS = ("constant", "zero")
 EPSILON = float(np.finfo(np.float64).eps)
 MAX_ROUNDING_UNITS = 4.0
 """Units of rounding up to which the residual of y on the columns counts as zero."""
@@ -26,6 +31,7 @@ MAX_ROUNDING_UNITS = 4.0
 class Merged(NamedTuple):
     """One observation for each node, for one level of the noise."""
 
+    precisions: Array  # (m,): 1/D of each observation
     sides: Array  # (n, 1 + q): means of y and of the columns h
     variances: Array  # (n,): 1/P
     scatter: Array  # (1 + q, 1 + q): sums of products about the means, over D
@@ -87,21 +93,15 @@ class Observations(NamedTuple):
         sides = self._summed(precisions[:, None] * self.sides) / totals[:, None]
         rest = self.sides - sides[self.place]
         scatter = rest.T @ (precisions[:, None] * rest)
-        return Merged(sides, 1 / totals, scatter, float(np.log(totals).sum() - np.log(precisions).sum()))
+        log_volume = float(np.log(totals).sum() - np.log(precisions).sum())
+        return Merged(precisions, sides, 1 / totals, scatter, log_volume)
 
-    def noise_slope(self, noise: float, solved: Array, inverse_diagonal: Array) -> tuple[Array, float]:
+    def noise_slope(self, merged: Merged, solved: Array, inverse_diagonal: Array) -> tuple[Array, float]:
         """Return Σ⁻¹[y h] of all observations, (m, 1 + q), and tr Σ⁻¹, from those of the merged ones.
 
-        Parameters
-        ----------
-        noise : float
-        solved : ndarray, (n, 1 + q)
-            S⁻¹ of the merged sides.
-        inverse_diagonal : ndarray, (n,)
-            Diagonal of S⁻¹.
+        They are given by S⁻¹ of the merged sides, (n, 1 + q), and the diagonal of S⁻¹, (n,).
         """
-        precisions = 1 / (self.variances + noise**2)
-        merged = self.merged(noise)
+        precisions = merged.precisions
         prior = merged.sides - solved * merged.variances[:, None]
         full = precisions[:, None] * (self.sides - prior[self.place])
         explained = merged.variances - inverse_diagonal * merged.variances**2
@@ -118,3 +118,64 @@ class Observations(NamedTuple):
         result = np.zeros((self.ids.size, *values.shape[1:]))
         np.add.at(result, self.place, values)
         return result
+
+
+class KnownNodes(NamedTuple):
+    """The nodes of a graph with the columns of their mean function."""
+
+    graph: Graph
+    columns: Array  # (n_nodes, q): columns h of the mean function
+    representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value each node shares
+
+    def observations(self, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
+        """Check observations and return them."""
+        ids = node_ids(self.graph, X)
+        targets = real_array("y", given_targets(y), ndim=1)
+        check_same_length(targets, ids.size)
+        known = np.zeros(ids.size)
+        if noise_std is not None:
+            known = real_array("noise_std", noise_std)
+            if known.shape != (ids.size,) or (known < 0).any():
+                refuse("noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
+        check_rank(self.columns[ids])
+        return Observations.at(self.representative[ids], targets, self.columns[ids], known**2)
+
+
+def first_twins(graph: Graph) -> NDArray[np.int64]:
+    """Return for each node the first one with the same neighbours and weights, (n_nodes,).
+
+    A node without neighbours has no twin.
+    """
+    A = scipy.sparse.csr_array(graph.to_scipy("adjacency"))
+    A.sort_indices()
+    first: dict[tuple[bytes, bytes], int] = {}
+    result = np.arange(graph.n_nodes)
+    for node in np.flatnonzero(np.diff(A.indptr)):
+        own = slice(A.indptr[node], A.indptr[node + 1])
+        result[node] = first.setdefault((A.indices[own].tobytes(), A.data[own].tobytes()), int(node))
+    return result
+
+
+def mean_columns(graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
+    """Return the columns of the mean function at all nodes, (n_nodes, q)."""
+    one_of("mean", mean, MEANS)
+    constant = np.ones((graph.n_nodes, 1 if mean == "constant" else 0))
+    if covariates is None:
+        return constant
+    array = real_array("covariates", getattr(covariates, "to_numpy", lambda: covariates)())
+    if array.ndim not in (1, 2) or len(array) != graph.n_nodes:
+        rule = f"of shape ({graph.n_nodes},) or ({graph.n_nodes}, q), a row for each node of the graph"
+        refuse("covariates", rule, Described(f"shape {array.shape}"))
+    return np.column_stack([constant, array])
+
+
+def check_rank(columns: Array) -> None:
+    """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
+    q = columns.shape[1]
+    scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
+    if np.linalg.matrix_rank(scaled) < q:
+        refuse(
+            "covariates", f"{q} columns, the constant included, independent at the observed nodes",
+            Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
+            "Leave some out, or use mean='zero'.",
+        )  # fmt: skip

@@ -33,15 +33,8 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import KernelOperator, polynomial_engine, polynomial_operator
 from walkernel.planning import checked_sampler
-from walkernel.tasks._generators import (
-    GENERATORS,
-    Generator,
-    generator,
-    power_of_two_unit,
-    steady_state,
-    warn_of_growth,
-)
-from walkernel.tasks._ode_walks import GROUPS, NO_SHARES, Estimate, Term, WalkPlan, solve_by_walks
+from walkernel.tasks._generators import GENERATORS, Generator, generator, power_of_two_unit, steady_state
+from walkernel.tasks._ode_walks import GROUPS, Term, WalkPlan, solve_by_walks
 from walkernel.tasks._quadrature import Rule, Source, choose_n_points, gauss_legendre, monte_carlo
 from walkernel.walks import SAMPLERS, Sampler, WalkSpec
 
@@ -92,16 +85,6 @@ class _Problem:
     constant: NDArray[np.float64] | None  # the source, if it does not change
     initial: NDArray[np.float64]
     t: NDArray[np.float64]
-
-    @property
-    def equation(self) -> tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]]:
-        """G, the source if it is constant, and x(0)."""
-        return self.G, self.constant, self.initial
-
-    @property
-    def unit(self) -> float:
-        """A power of two of the size of initial values and of the source at the first output time."""
-        return power_of_two_unit(self.initial, self.source(float(self.t[0])))
 
     def divided(self, unit: float) -> _Problem:
         """Return the equation for x / unit."""
@@ -228,7 +211,7 @@ def solve_ode(
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
     check_distinct("nodes", ids, graph.names)
     given = _problem(graph, source, t, initial, matrix)
-    unit = given.unit
+    unit = power_of_two_unit(given.initial, given.source(float(given.t[0])))
     problem = given.divided(unit)
     samples = _samples(problem, quadrature, n_points, density, check_seed(seed))
     count = whole_number("n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
@@ -236,25 +219,31 @@ def solve_ode(
         check_instance("sampler", sampler, Sampler, SAMPLERS)
     where = polynomial_engine(engine) if method == "polynomial" else resolve(engine)
     report = progress_callback(progress)
-    warn_of_growth(problem.G)
-    if method == "polynomial":
-        if samples is None:
-            estimate = _march(problem, n_points, ids, report)
-        else:
-            terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
-            estimate = _multiply_out(problem, terms, ids, report)
+    G = problem.G
+    if G.growth > 0:
+        warn(
+            f"with matrix={G.name!r} solutions grow, up to e^({G.growth:.3g} t), and errors too; "
+            "there is no steady state. For diffusion use matrix='laplacian'."
+        )
+    variance = np.zeros((problem.t.size, ids.size))
+    if method == "polynomial" and samples is None:
+        x = _march(problem, n_points, ids, report)
+    elif method == "polynomial":
+        terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
+        x, shares = _multiply_out(problem, terms, ids, report)
     else:
         lazy = pair == "lazy" or (pair == "auto" and nodes is not None)
         chosen = Lazy if lazy else Symmetric
         widest = problem.kernel(problem.t[-1])
         used = checked_sampler(graph, chosen(widest), sampler, count, n_sets=min(GROUPS, count))
-        spec = WalkSpec(graph, ids, count, used, seed, matrix=problem.G.matrix)
+        spec = WalkSpec(graph, ids, count, used, seed, matrix=G.matrix)
         plan = WalkPlan(spec, chosen, where, report)
         terms = problem.terms(samples, n_points, TOLERANCE["walks"], merge=lazy)
-        estimate = solve_by_walks(plan, terms, problem.t.size)
-    variance = estimate.variance if samples is None else estimate.variance + _time_variance(estimate, samples)
-    stderr = unit * np.sqrt(variance)
-    return ODESolution(problem.t, unit * estimate.x, stderr, problem.G.growth, given.equation)
+        x, variance, shares = solve_by_walks(plan, terms, problem.t.size)
+    if samples is not None:
+        variance = variance + _time_variance(problem.t.size, terms, shares, samples.times.size)
+    equation = (G, given.constant, given.initial)
+    return ODESolution(problem.t, unit * x, unit * np.sqrt(variance), G.growth, equation)
 
 
 def _problem(graph: Graph, source: Any, t: ArrayLike, initial: ArrayLike | None, matrix: str) -> _Problem:
@@ -315,7 +304,7 @@ def _march(
     n_points: int | None,
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
-) -> Estimate:
+) -> NDArray[np.float64]:
     """Advance from time to time by deterministic products: x(t₂) = exp(G(t₂−t₁)) x(t₁) + ∫ …."""
     G, x, before = problem.G, problem.initial, 0.0
     states = np.zeros((problem.t.size, ids.size))
@@ -330,7 +319,7 @@ def _march(
         states[k], before = x[ids], t
         if progress is not None:
             progress(k + 1, problem.t.size)
-    return Estimate(states, np.zeros_like(states), NO_SHARES, [])
+    return states
 
 
 def _multiply_out(
@@ -338,8 +327,8 @@ def _multiply_out(
     terms: list[Term],
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
-) -> Estimate:
-    """Sum terms by deterministic products."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sum terms by deterministic products; return x and the share of each term in it."""
     x = np.zeros((problem.t.size, ids.size))
     shares = np.zeros((len(terms), ids.size))
     for i, term in enumerate(terms):
@@ -347,15 +336,16 @@ def _multiply_out(
         x[term.time] += shares[i]
         if progress is not None:
             progress(i + 1, len(terms))
-    return Estimate(x, np.zeros_like(x), shares, terms)
+    return x, shares
 
 
-def _time_variance(estimate: Estimate, samples: Rule) -> NDArray[np.float64]:
-    """Return the variance of x over random times: of a sum of n values z_j, 0 for later times."""
-    n = samples.times.size
-    variance = np.zeros_like(estimate.x)
-    for time in range(len(variance)):
-        chosen = [i for i, term in enumerate(estimate.terms) if term.time == time and term.sampled]
-        z = estimate.shares[chosen]
+def _time_variance(
+    n_times: int, terms: list[Term], shares: NDArray[np.float64], n: int
+) -> NDArray[np.float64]:
+    """Return the variance of x over n random times: of a sum of n values z_j, 0 for later times."""
+    variance = np.zeros((n_times, shares.shape[1]))
+    for time in range(n_times):
+        chosen = [i for i, term in enumerate(terms) if term.time == time and term.sampled]
+        z = shares[chosen]
         variance[time] = n / (n - 1) * np.maximum((z**2).sum(axis=0) - z.sum(axis=0) ** 2 / n, 0.0)
     return variance

@@ -39,18 +39,6 @@ class Term(NamedTuple):
     sampled: bool  # whether its time was drawn at random
 
 
-class Estimate(NamedTuple):
-    """x and its variance over walks, (n_times, nodes); shares of terms of random times, (n_terms, nodes)."""
-
-    x: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    shares: NDArray[np.float64]
-    terms: list[Term]
-
-
-NO_SHARES = np.zeros((0, 0))
-
-
 class WalkPlan(NamedTuple):
     """How the walks of the terms are drawn."""
 
@@ -79,25 +67,28 @@ class WalkPlan(NamedTuple):
             yield block, features
 
 
-def solve_by_walks(plan: WalkPlan, terms: list[Term], n_times: int) -> Estimate:
-    """Estimate the sums of the terms of each output time."""
+def solve_by_walks(
+    plan: WalkPlan, terms: list[Term], n_times: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Estimate the sums of the terms, which are sorted by time.
+
+    Returns x and its variance over walks, (n_times, nodes), and the share of each term in x,
+    (n_terms, nodes), or an array without rows if no time is random.
+    """
     x, variance = np.zeros((2, n_times, plan.spec.ids.size))
-    by_time: list[list[Term]] = [[] for _ in range(n_times)]
-    for term in terms:
-        by_time[term.time].append(term)
-    shares = []
+    shares = np.zeros((len(terms) if any(term.sampled for term in terms) else 0, plan.spec.ids.size))
+    first = 0
     chunks = _chunks(plan, len(terms) / n_times, n_times)
     for done, times in enumerate(chunks):
-        chunk = [term for time in times for term in by_time[time]]
-        left, right, own = _group_estimates(plan, chunk, times)
-        shares.append(own)
+        chunk = [term for term in terms if times[0] <= term.time <= times[-1]]
+        left, right = _group_estimates(plan, chunk, times, shares[first : first + len(chunk)])
+        first += len(chunk)
         x[times] = left.mean(axis=2)
         sides = (side - side.mean(axis=2, keepdims=True) for side in (left, right))
         variance[times] = sum(standard_errors(side) ** 2 for side in sides)
         if plan.progress is not None:
             plan.progress(done + 1, len(chunks))
-    ordered = [term for own in by_time for term in own]
-    return Estimate(x, variance, np.concatenate(shares), ordered)
+    return x, variance, shares
 
 
 def _chunks(plan: WalkPlan, terms_per_time: float, n_times: int) -> list[list[int]]:
@@ -109,11 +100,10 @@ def _chunks(plan: WalkPlan, terms_per_time: float, n_times: int) -> list[list[in
 
 
 def _group_estimates(
-    plan: WalkPlan, terms: list[Term], times: list[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return x with one group on the left, and on the right, (times, nodes, groups), and the shares."""
+    plan: WalkPlan, terms: list[Term], times: list[int], shares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return x with one group on the left, and on the right, (times, nodes, groups); add to the shares."""
     left, right = np.zeros((2, len(times), plan.spec.ids.size, plan.n_groups))
-    shares = np.zeros((len(terms) if any(term.sampled for term in terms) else 0, plan.spec.ids.size))
     carried = _right_sides(plan, terms)
     for group in range(plan.n_groups):
         first = 0
@@ -128,7 +118,7 @@ def _group_estimates(
                     right[time, rows] += products[:, 1:]
                 if shares.size:
                     shares[i, rows] += products[:, 0] / plan.n_groups
-    return left, right / plan.n_groups, shares
+    return left, right / plan.n_groups
 
 
 def _right_sides(plan: WalkPlan, terms: list[Term]) -> list[NDArray[np.float64]]:

@@ -1,28 +1,30 @@
-"""The posterior of a Gaussian process on walk features: exact for the Φ at hand.
+"""The posterior of a Gaussian process: exact for the covariance at hand.
 
-For merged observations z of variances r at n nodes, S = a²ΦΦᵀ + diag(r), and a flat prior on β, at a node *
+For merged observations z of variances r at n nodes, S = K + diag(r), and a flat prior on β, at a node *
 
-    mean      h*·β + k*ᵀ S⁻¹ (z − Hβ),                     k* = a² Φ φ*,   β = A⁻¹ HᵀΣ⁻¹y,   A = HᵀΣ⁻¹H,
-    variance  a²‖φ*‖² − k*ᵀ S⁻¹ k* + ρᵀ A⁻¹ ρ,              ρ = h* − Hᵀ S⁻¹ k*,
+    mean      h*·β + k*ᵀ S⁻¹ (z − Hβ),                     k* = Cov(g, g*),   β = A⁻¹ HᵀΣ⁻¹y,   A = HᵀΣ⁻¹H,
+    variance  Var(g*) − k*ᵀ S⁻¹ k* + ρᵀ A⁻¹ ρ,              ρ = h* − Hᵀ S⁻¹ k*,
 
-and a draw of the whole function is a draw of the prior, a Φ w, plus the mean that belongs to the residuals
-of that draw: one vector of weights for all nodes (pathwise conditioning).
+and, for K = a²ΦΦᵀ, a draw of the whole function is a draw of the prior, a Φ w, plus the mean that belongs to
+the residuals of that draw: one vector of weights for all nodes (pathwise conditioning).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-import scipy.sparse
 
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import Prior, Solver, cholesky_solver
+from walkernel.tasks._solvers import FeaturePrior, Prior, Solver, cholesky_solver
+
+SomePrior = TypeVar("SomePrior", bound=Prior)
 
 
-class Posterior:
-    """A Gaussian process conditioned on observations.
+class Posterior(Generic[SomePrior]):
+    """A Gaussian process conditioned on observations; other nodes are given as its prior takes them.
 
     Parameters
     ----------
@@ -36,10 +38,14 @@ class Posterior:
     """
 
     def __init__(
-        self, observed: Observations, prior: Prior, noise: float, system: Callable[[Prior, Array], Solver]
+        self,
+        observed: Observations,
+        prior: SomePrior,
+        noise: float,
+        system: Callable[[SomePrior, Array], Solver],
     ) -> None:
         self.observed, self.prior, self._noise = observed, prior, noise
-        merged = observed.merged(noise)
+        self._merged = merged = observed.merged(noise)
         self.system = system(prior, merged.variances)
         solved = self.system.solve(merged.sides)
         products = merged.sides.T @ solved + merged.scatter
@@ -51,28 +57,23 @@ class Posterior:
 
     @cached_property
     def weights(self) -> Array:
-        """a²Φᵀ S⁻¹(z − Hβ), (n_nodes,): the weights of features in the mean."""
-        return self._weights_of(self.dual)
+        """What the prior needs of S⁻¹(z − Hβ) to compute means; a²Φᵀ times it for features."""
+        return self.prior.weights_of(self.dual)
 
-    def _weights_of(self, dual: Array) -> Array:
-        """Return a²Φᵀ times a dual solution."""
-        return self.prior.amplitude**2 * np.asarray(self.prior.features.T @ dual)
-
-    def mean(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
-        """Return the mean at nodes with features ``rows``, (k, n_nodes), and columns, (k, q)."""
-        return rows @ self.weights + columns @ self.beta
+    def mean(self, nodes: Any, columns: Array) -> Array:
+        """Return the mean at k nodes with columns h, (k, q)."""
+        return self.prior.values(nodes, self.weights) + columns @ self.beta
 
     def mean_uncertainty(self, shared: Array, columns: Array) -> tuple[Array, Array]:
         """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is the variance due to β."""
         rho = columns - shared.T @ self._basis
         return rho, np.asarray(np.linalg.solve(self._certainty, rho.T), dtype=np.float64)
 
-    def covariance(self, rows: scipy.sparse.csr_array, columns: Array) -> Array:
-        """Return the covariances of g + hβ between some nodes, (k, k)."""
-        shared = self.prior.with_nodes(rows)
+    def covariance(self, asked: Prior, columns: Array) -> Array:
+        """Return the covariances of g + hβ between nodes with a prior of their own, (k, k)."""
+        shared = self.prior.with_nodes(asked.observed)
         rho, solved = self.mean_uncertainty(shared, columns)
-        own = Prior(rows, self.prior.amplitude).covariance
-        result = own - self.system.best_for(rows.shape[0]).explained(shared) + rho @ solved
+        result = asked.covariance - self.system.best_for(len(columns)).explained(shared) + rho @ solved
         return (result + result.T) / 2
 
     def leave_one_out(self) -> tuple[Array, Array]:
@@ -80,7 +81,7 @@ class Posterior:
 
         With Q = S⁻¹ − S⁻¹H A⁻¹ HᵀS⁻¹ they are z − (Qz)/diag Q and 1/diag Q − r.
         """
-        merged = self.observed.merged(self._noise)
+        merged = self._merged
         level = merged.sides[:, 1:] @ self.observed.offset
         inverse = cholesky_solver(self.prior, merged.variances).inverse()
         fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)
@@ -89,12 +90,12 @@ class Posterior:
             1 / precisions - merged.variances, 0.0
         )
 
-    def draw(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draw(self: Posterior[FeaturePrior], n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return weights, (n_nodes, n_samples), and β, (q, n_samples), of functions of the posterior.
 
         Each is φ·weights + h·β at every node of the graph.
         """
-        features, amplitude = self.prior.features, self.prior.amplitude
+        features, amplitude = self.prior.observed, self.prior.amplitude
         drawn = rng.standard_normal((features.shape[1], n_samples))
         observed, place = self.observed, self.observed.place
         noise = np.sqrt(observed.variances + self._noise**2)[:, None]
@@ -104,18 +105,16 @@ class Posterior:
         solved = self.system.solve(merged.sides[:, :n_samples])
         outer = merged.sides[:, n_samples:].T @ solved
         beta = np.asarray(np.linalg.solve(self._certainty, outer), dtype=np.float64)
-        weights = amplitude * drawn + self._weights_of(solved - self._basis @ beta)
+        weights = amplitude * drawn + self.prior.weights_of(solved - self._basis @ beta)
         return weights, beta + observed.offset[:, None]
 
 
-def posterior_variances(
-    posteriors: Sequence[Posterior], rows: scipy.sparse.csr_array, columns: Array
-) -> Array:
+def posterior_variances(posteriors: Sequence[Posterior[SomePrior]], nodes: Any, columns: Array) -> Array:
     """Return the variances of g + hβ at some nodes of posteriors of the same prior, (k, posteriors)."""
     prior = posteriors[0].prior
-    systems = [posterior.system.best_for(rows.shape[0]) for posterior in posteriors]
-    result = np.repeat(prior.variances(rows)[:, None], len(posteriors), axis=1)
-    for part, shared in prior.blocks(rows):
+    systems = [posterior.system.best_for(len(columns)) for posterior in posteriors]
+    result = np.repeat(prior.variances(nodes)[:, None], len(posteriors), axis=1)
+    for part, shared in prior.blocks(nodes):
         for which, (posterior, system) in enumerate(zip(posteriors, systems, strict=True)):
             rho, solved = posterior.mean_uncertainty(shared, columns[part])
             result[part, which] += (rho * solved.T).sum(axis=1) - system.explained_diagonal(shared)

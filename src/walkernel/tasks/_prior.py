@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from walkernel._checks import Described, check_flag, one_of, real_array, real_number, refuse, whole_number
+from walkernel._checks import check_flag, one_of, real_number, refuse, whole_number
 from walkernel._door import warn
 from walkernel.engines import Engine
-from walkernel.features import Symmetric, check_convergence
-from walkernel.graph import Graph
+from walkernel.features import Symmetric
 from walkernel.kernels import Kernel, PowerSeries
 from walkernel.planning import (
     check_covariance,
@@ -26,13 +25,12 @@ from walkernel.planning import (
 )
 from walkernel.tasks._learning import Learned, SpecFor
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
-from walkernel.tasks._nodes import NodeEstimator, check_kernel
+from walkernel.tasks._nodes import NodeEstimator
 from walkernel.tasks._observations import Array
-from walkernel.tasks._solvers import SOLVERS, Prior, Solver, make_solver
+from walkernel.tasks._solvers import SOLVERS, FeaturePrior, Solver, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, WalkSpec
 
-MEANS = ("constant", "zero")
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
 MAX_FREE_TERMS = 32
 """Maximum number of terms of a modulation function that is learned term by term."""
@@ -49,38 +47,32 @@ class NodeGP(NodeEstimator):
     tol: float = 1e-8
     max_iter: int = 1000
 
-    def _check_search(self, allowed: tuple[str, ...]) -> tuple[Kernel, tuple[str, ...]]:
-        """Return the kernel that a search begins with, no wider than walks can serve, and what is learned."""
-        graph, kernel = self.graph, self.kernel
-        check_kernel(graph, kernel)
-        check_convergence(graph, kernel)
-        names = learned_names(self.learn, kernel, allowed)
-        if kernel.lengthscale is None or "lengthscale" not in names or not kernel.has_root():
-            return kernel, names
-        widest = kernel.with_lengthscale(widest_served(graph, kernel))
-        if widest.lengthscale >= kernel.lengthscale:  # type: ignore[operator]
-            return kernel, names
-        warn(
-            f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among those up "
-            f"to {widest}."
-        )
-        return widest, names
-
-    def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> SpecFor:
-        """Check the walks; return a function that chooses those for a kernel to be learned."""
-        graph, sampler = self.graph, self.sampler
-        n_walks, seed = self._check_sampling(kernel)
+    def _check_search(self, allowed: tuple[str, ...]) -> tuple[Kernel, tuple[str, ...], SpecFor]:
+        """Return the kernel that a search begins with, what is learned, and which walks serve a kernel."""
+        graph, kernel, sampler = self.graph, self.kernel, self.sampler
+        n_walks, seed = self._check_sampling()
+        learn = learned_names(self.learn, kernel, allowed)
+        if "lengthscale" in learn and kernel.has_root():
+            widest = kernel.with_lengthscale(widest_served(graph, kernel))
+            if widest.lengthscale < kernel.lengthscale:  # type: ignore[operator]
+                warn(
+                    f"{kernel} is wider than a search by walks can afford. The lengthscale is learned among "
+                    f"those up to {widest}."
+                )
+                kernel = widest
         check_covariance(graph, kernel)
-        if "lengthscale" not in learn:
-            checked_sampler(graph, Symmetric(kernel), sampler, n_walks)
 
-        def spec_for(start: Kernel, learn: tuple[str, ...]) -> WalkSpec:
-            chosen = sampler or choose_sampler(graph, *served_kernels(graph, start, learn), n_walks=n_walks)
+        def spec_for(center: Kernel) -> WalkSpec:
+            chosen = sampler or choose_sampler(graph, *served_kernels(graph, center, learn), n_walks=n_walks)
             return WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
 
-        return spec_for
+        if "lengthscale" in learn:
+            return kernel, learn, spec_for
+        spec = spec_for(kernel)
+        checked_sampler(graph, Symmetric(kernel), spec.sampler, n_walks)
+        return kernel, learn, lambda _: spec
 
-    def _check_solver(self, n_systems: int = 1) -> Callable[[Prior, Array], Solver]:
+    def _check_solver(self, n_systems: int = 1) -> Callable[[FeaturePrior, Array], Solver]:
         """Return what solves linear systems of a prior and variances."""
         return partial(
             make_solver,
@@ -99,10 +91,10 @@ class NodeGP(NodeEstimator):
         start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(start) if "modulation" in learn else start
 
-    def _set(self, learned: Learned, engine: Engine) -> None:
+    def _set(self, learned: Learned, prior: WalkPrior) -> None:
         """Set the fitted attributes that do not depend on the observations."""
         hyper, spec = learned.hyper, learned.spec
-        self._spec, self._engine = spec, engine
+        self._spec, self._prior = spec, prior
         f, matrix = hyper.modulation, hyper.kernel.matrix
         self.kernel_ = hyper.kernel if f is None else PowerSeries(np.convolve(f, f), matrix=matrix)
         self.modulation_, self.amplitude_ = f, hyper.amplitude
@@ -143,51 +135,33 @@ def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
-def prior_at(spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64], engine: Engine) -> Prior:
-    """Return the prior of g at some nodes."""
-    rows = hyper.rows(WALK_CACHE.features(spec, hyper.weights, ids, engine))
-    return Prior(_with_nugget(hyper, rows, ids), hyper.amplitude)
+@dataclass(frozen=True, eq=False)
+class WalkPrior:
+    """g ~ N(0, a²ΦΦᵀ + ν²I) at all nodes of a graph: where a Gaussian process gets its covariance from.
 
+    Estimators ask it for the prior of observed nodes, and for other nodes in the form in which that prior
+    takes them; they look at neither walks nor features.
+    """
 
-def prior_blocks(
-    spec: WalkSpec, hyper: Hyperparameters, ids: NDArray[np.int64], engine: Engine
-) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-    """Yield the rows of Φ of some nodes, as the prior uses them, in blocks."""
-    for part, features in WALK_CACHE.blocks(spec, hyper.weights, ids, engine):
-        yield part, _with_nugget(hyper, hyper.rows(features), ids[part])
+    spec: WalkSpec
+    hyper: Hyperparameters
+    engine: Engine
 
+    def at(self, ids: NDArray[np.int64]) -> FeaturePrior:
+        """Return the prior of g at some nodes."""
+        features = WALK_CACHE.features(self.spec, self.hyper.weights, ids, self.engine)
+        return FeaturePrior(self._rows(features, ids), self.hyper.amplitude)
 
-def _with_nugget(
-    hyper: Hyperparameters, rows: scipy.sparse.csr_array, ids: NDArray[np.int64]
-) -> scipy.sparse.csr_array:
-    """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""
-    if not hyper.nugget:
-        return rows
-    n, n_nodes = rows.shape
-    own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
-    return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")
+    def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
+        """Yield some nodes, as the prior takes them, in blocks."""
+        for part, features in WALK_CACHE.blocks(self.spec, self.hyper.weights, ids, self.engine):
+            yield part, self._rows(features, ids[part])
 
-
-def mean_columns(graph: Graph, mean: str, covariates: ArrayLike | None) -> Array:
-    """Return the columns of the mean function at all nodes, (n_nodes, q)."""
-    one_of("mean", mean, MEANS)
-    constant = np.ones((graph.n_nodes, 1 if mean == "constant" else 0))
-    if covariates is None:
-        return constant
-    array = real_array("covariates", getattr(covariates, "to_numpy", lambda: covariates)())
-    if array.ndim not in (1, 2) or len(array) != graph.n_nodes:
-        rule = f"of shape ({graph.n_nodes},) or ({graph.n_nodes}, q), a row for each node of the graph"
-        refuse("covariates", rule, Described(f"shape {array.shape}"))
-    return np.column_stack([constant, array])
-
-
-def check_rank(columns: Array) -> None:
-    """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
-    q = columns.shape[1]
-    scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
-    if np.linalg.matrix_rank(scaled) < q:
-        refuse(
-            "covariates", f"{q} columns, the constant included, independent at the observed nodes",
-            Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
-            "Leave some out, or use mean='zero'.",
-        )  # fmt: skip
+    def _rows(self, features: scipy.sparse.csr_array, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+        """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""
+        rows, hyper = self.hyper.rows(features), self.hyper
+        if not hyper.nugget:
+            return rows
+        n, n_nodes = rows.shape
+        own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
+        return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")

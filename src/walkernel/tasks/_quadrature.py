@@ -50,10 +50,12 @@ def choose_n_points(source: Source | None, start: float, stop: float, speed: flo
         change = error(n)
     else:
         coarse, _ = _moments(source, start, stop, speed, n)
-        fine, size = _moments(source, start, stop, speed, 2 * n)
-        while (change := _largest(fine - coarse) / size) > tol and 2 * n < MAX_POINTS:
-            n *= 2
-            coarse, (fine, size) = fine, _moments(source, start, stop, speed, 2 * n)
+        while True:
+            fine, size = _moments(source, start, stop, speed, 2 * n)
+            change = float(np.linalg.norm(fine - coarse, axis=1).max()) / size
+            if change <= tol or 2 * n >= MAX_POINTS:
+                break
+            n, coarse = 2 * n, fine
     if change > tol:
         warn(
             f"{n} points of quadrature leave an error of {change:.1e} in the integral over the "
@@ -73,10 +75,6 @@ def _moments(
     sums = np.array([sum(w * y for w, y in zip(test, values, strict=True)) for test in tests])
     size = sum(w * float(np.linalg.norm(y)) for w, y in zip(weights, values, strict=True))
     return sums, max(size, np.finfo(float).tiny)
-
-
-def _largest(moments: NDArray[np.float64]) -> float:
-    return float(np.linalg.norm(moments, axis=1).max())
 
 
 def monte_carlo(stop: float, n_points: int, density: Any, seed: int) -> Rule:

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from walkernel._checks import check_flag, real_number, whole_number
 from walkernel._door import door
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
-from walkernel.tasks._solvers import Prior, make_solver
+from walkernel.tasks._solvers import FeaturePrior, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class NodeRidge(RegressorMixin, NodeEstimator):
+class NodeRidge(MultiOutputMixin, RegressorMixin, NodeEstimator):
     """Ridge regression on the features of nodes: minimise Σ_i w_i (y_i − φ_i·c − b)² + α ‖c‖².
 
     The kernel is ΦΦᵀ of a single set of walks, positive semidefinite by construction; the upward bias of its
@@ -97,7 +97,7 @@ class NodeRidge(RegressorMixin, NodeEstimator):
             level = sides.mean(axis=0)  # subtracted, to avoid cancellation where b is large
             sides = np.column_stack([sides - level, np.ones(len(sides))])
         system = make_solver(
-            Prior(features, 1.0), alpha / weights[used], solver="auto", tol=tol, max_iter=max_iter
+            FeaturePrior(features, 1.0), alpha / weights[used], solver="auto", tol=tol, max_iter=max_iter
         )
         dual = system.solve(sides)
         intercept = np.zeros(dual.shape[1])
@@ -119,8 +119,3 @@ class NodeRidge(RegressorMixin, NodeEstimator):
         ids = self._requested_ids(X)
         features = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
         return np.asarray(features @ self.coef_ + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from walkernel._checks import check_flag
 from walkernel._door import door, warn
@@ -19,7 +19,7 @@ from walkernel.walks import WalkSpec
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class NodeSmoother(RegressorMixin, NodeEstimator):
+class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
     """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
 
     The walks of the known nodes and of the requested nodes are independent, so v̂ is unbiased, also at known
@@ -162,8 +162,3 @@ class NodeSmoother(RegressorMixin, NodeEstimator):
             :, :, None
         ]
         return standard_errors(ratios) * units[:-1]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

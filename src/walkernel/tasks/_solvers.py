@@ -8,10 +8,11 @@ sixteen columns takes about as long as four products with one column.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +33,7 @@ MAX_BLOCK_ENTRIES = 2**25
 MAX_DIRECT_NODES = 4096
 """Number of nodes up to which ``solver="auto"`` always factorizes S."""
 MAX_CHOLESKY_NODES = 2**14
-"""Number of nodes up to which S is cholesky_solver if conjugate gradients would take longer: 2 GiB in all."""
+"""Number of nodes up to which S is factorized if conjugate gradients would take longer: 2 GiB in all."""
 DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
 """Multiplications per second of a Cholesky factorization and of sparse products, to choose between them."""
 
@@ -48,28 +49,61 @@ class CovarianceProducts(NamedTuple):
     width: int
 
 
-class ProductPrior(Protocol):
-    """A prior whose covariance is known by its products."""
-
-    def products(self) -> CovarianceProducts:
-        """Return the products with the covariance."""
-
-
 @dataclass(frozen=True, eq=False)
-class Prior:
-    """g ~ N(0, a²ΦΦᵀ) at the observed nodes."""
+class Prior(ABC):
+    """g ~ N(0, a²K) at observed nodes, and its covariances with other nodes.
 
-    features: scipy.sparse.csr_array  # Φ of the observed nodes, (n, n_nodes)
+    A posterior asks nothing else of a covariance. How nodes are given is up to the subclass: by their rows
+    of Φ, or by their positions in an operator.
+    """
+
+    observed: Any  # n nodes
     amplitude: float  # a
+
+    @property
+    def row_size(self) -> int:
+        """Number of floats that the covariances with one other node take."""
+        return int(self.observed.shape[0])
+
+    @abstractmethod
+    def products(self) -> CovarianceProducts:
+        """Return the products with the covariance of the observed nodes."""
+
+    @abstractmethod
+    def with_nodes(self, nodes: Any) -> Array:
+        """Return the covariances with other nodes, (n, k)."""
+
+    @abstractmethod
+    def variances(self, nodes: Any) -> Array:
+        """Return the variances at other nodes, (k,)."""
+
+    @abstractmethod
+    def weights_of(self, dual: Array) -> Array:
+        """Return what ``values`` needs of a dual solution, (n,) or (n, c)."""
+
+    @abstractmethod
+    def values(self, nodes: Any, weights: Array) -> Array:
+        """Return the covariances of other nodes with the observed ones, times a dual solution."""
 
     @cached_property
     def covariance(self) -> Array:
-        """a²ΦΦᵀ, (n, n)."""
-        return self.with_nodes(self.features)
+        """The covariance of the observed nodes, (n, n)."""
+        return self.with_nodes(self.observed)
+
+    def blocks(self, nodes: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield the covariances with other nodes in blocks of columns."""
+        size = max(1, MAX_BLOCK_ENTRIES // self.row_size)
+        for first in range(0, nodes.shape[0], size):
+            part = slice(first, min(first + size, nodes.shape[0]))
+            yield part, self.with_nodes(nodes[part])
+
+
+class FeaturePrior(Prior):
+    """g ~ N(0, a²ΦΦᵀ): nodes are given by their rows of Φ, a csr_array, (n, n_nodes)."""
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
-        features, threads = self.features, thread_count(None)
+        features, threads = self.observed, thread_count(None)
         _, columns = np.unique(features.indices, return_inverse=True)
         shape = (features.shape[0], int(columns.max(initial=0)) + 1)
         scaled = scipy.sparse.csr_array((self.amplitude * features.data, columns, features.indptr), shape)
@@ -79,39 +113,44 @@ class Prior:
 
         return CovarianceProducts(product, np.asarray(scaled.power(2).sum(axis=1)), max(shape))
 
-    def with_nodes(self, rows: scipy.sparse.csr_array) -> Array:
-        """Return the covariances with other nodes, (n, k)."""
-        return self.amplitude**2 * gram(self.features, rows)
+    def with_nodes(self, nodes: scipy.sparse.csr_array) -> Array:
+        """Return a²ΦΦ*ᵀ, (n, k)."""
+        return self.amplitude**2 * gram(self.observed, nodes)
 
-    def variances(self, rows: scipy.sparse.csr_array) -> Array:
-        """Return the variances at other nodes, (k,)."""
-        return self.amplitude**2 * np.asarray(rows.power(2).sum(axis=1))
+    def variances(self, nodes: scipy.sparse.csr_array) -> Array:
+        """Return a²‖φ*‖², (k,)."""
+        return self.amplitude**2 * np.asarray(nodes.power(2).sum(axis=1))
 
-    def blocks(self, rows: scipy.sparse.csr_array) -> Iterator[tuple[slice, Array]]:
-        """Yield the covariances with other nodes in blocks of columns."""
-        size = max(1, MAX_BLOCK_ENTRIES // self.features.shape[0])
-        for first in range(0, rows.shape[0], size):
-            part = slice(first, min(first + size, rows.shape[0]))
-            yield part, self.with_nodes(rows[part])
+    def weights_of(self, dual: Array) -> Array:
+        """Return a²Φᵀ times a dual solution: weights of the features."""
+        return self.amplitude**2 * np.asarray(self.observed.T @ dual)
+
+    def values(self, nodes: scipy.sparse.csr_array, weights: Array) -> Array:
+        """Return Φ* times the weights."""
+        return np.asarray(nodes @ weights)
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """A solver of systems with S."""
 
-    n_iter: int
+    n_iter = 0
     """The largest number of iterations of a solution so far; 0 for a Cholesky factorization."""
 
-    def best_for(self, n_sides: int) -> Solver:
-        """Return the solver that costs least for ``n_sides`` right-hand sides."""
-
+    @abstractmethod
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c)."""
 
+    def best_for(self, n_sides: int) -> Solver:
+        """Return the solver that costs least for ``n_sides`` right-hand sides."""
+        return self
+
     def explained(self, sides: Array) -> Array:
         """Return Bᵀ S⁻¹ B, (c, c)."""
+        return sides.T @ self.solve(sides)
 
     def explained_diagonal(self, sides: Array) -> Array:
         """Return the diagonal of Bᵀ S⁻¹ B, (c,)."""
+        return (sides * self.solve(sides)).sum(axis=0)
 
 
 def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Array:
@@ -162,19 +201,13 @@ def row_lengths(features: scipy.sparse.csr_array) -> Array:
     return np.where(lengths > 0, lengths, np.inf)
 
 
-class CholeskySolver:
+class CholeskySolver(Solver):
     """Solves systems with S by its Cholesky factor."""
-
-    n_iter = 0
 
     def __init__(self, covariance: Array, variances: Array) -> None:
         matrix = covariance.copy()
         matrix[np.diag_indices(len(matrix))] += variances
         self.factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-
-    def best_for(self, n_sides: int) -> Solver:
-        """Return this solver."""
-        return self
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c)."""
@@ -202,23 +235,14 @@ class CholeskySolver:
         return np.asarray(scipy.linalg.solve_triangular(self.factor, sides, lower=True, check_finite=False))
 
 
-class CGSolver:
+class CGSolver(Solver):
     """Solves systems with S by conjugate gradients, preconditioned with the diagonal of S."""
 
-    def __init__(self, prior: ProductPrior, variances: Array, *, tol: float, max_iter: int) -> None:
-        self.n_iter = 0
+    def __init__(self, prior: Prior, variances: Array, *, tol: float, max_iter: int) -> None:
         self._tol, self._max_iter = tol, max_iter
         self._product, diagonal, self._width = prior.products()
         self._variances = variances[:, None]
         self._diagonal = diagonal[:, None] + self._variances
-
-    def best_for(self, n_sides: int) -> Solver:
-        """Return this solver."""
-        return self
-
-    def _multiply(self, V: Array) -> Array:
-        """Return S V."""
-        return self._product(V) + self._variances * V
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c), computed in blocks of columns that fit into memory."""
@@ -244,7 +268,7 @@ class CGSolver:
                     "Use a larger max_iter, a larger tol, a narrower kernel, or more noise (a larger alpha)."
                 )
             steps += 1
-            q = self._multiply(p)
+            q = self._product(p) + self._variances * p
             step = rz / (p * q).sum(axis=0)
             x, r = x + step * p, r - step * q
             z = r / self._diagonal
@@ -257,44 +281,39 @@ class CGSolver:
         self.n_iter = max(self.n_iter, steps)
         return solution
 
-    def explained(self, sides: Array) -> Array:
-        """Return Bᵀ S⁻¹ B, (c, c)."""
-        return sides.T @ self.solve(sides)
-
-    def explained_diagonal(self, sides: Array) -> Array:
-        """Return the diagonal of Bᵀ S⁻¹ B, (c,)."""
-        return (sides * self.solve(sides)).sum(axis=0)
-
 
 class AutoSolver(CGSolver):
-    """Conjugate gradients, or a Cholesky factorization where many right-hand sides make it cheaper."""
+    """Conjugate gradients, or a Cholesky factorization where many right-hand sides make it cheaper.
 
-    n_systems = 1
-    """Number of systems that may be cholesky_solver at the same time."""
+    It is one of ``n_systems`` systems that may be factorized at the same time.
+    """
+
     _cholesky: CholeskySolver | None = None
 
-    def __init__(self, prior: Prior, variances: Array, *, tol: float, max_iter: int) -> None:
+    def __init__(
+        self, prior: FeaturePrior, variances: Array, *, tol: float, max_iter: int, n_systems: int
+    ) -> None:
         super().__init__(prior, variances, tol=tol, max_iter=max_iter)
-        self._prior = prior
+        self._prior, self._n_systems = prior, n_systems
 
     def best_for(self, n_sides: int) -> Solver:
         """Return a Cholesky solver if it costs less, judged by the iterations used so far."""
         n = self._variances.size
-        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.features.nnz / SPARSE_SPEED
+        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.observed.nnz / SPARSE_SPEED
         cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
-        fits = self.n_systems * n**2 <= MAX_CHOLESKY_NODES**2
+        fits = self._n_systems * n**2 <= MAX_CHOLESKY_NODES**2
         if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
             self._cholesky = CholeskySolver(self._prior.covariance, self._variances[:, 0])
         return self._cholesky or self
 
 
 def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
-    """Return the Cholesky solver of a²ΦΦᵀ + diag(r)."""
+    """Return the Cholesky solver of the covariance of a prior plus diag(r)."""
     return CholeskySolver(prior.covariance, variances)
 
 
 def make_solver(
-    prior: Prior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
+    prior: FeaturePrior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
 ) -> Solver:
     """Return a solver of a²ΦΦᵀ + diag(r), one of ``n_systems`` systems, by its name."""
     small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2
@@ -302,6 +321,4 @@ def make_solver(
         return cholesky_solver(prior, variances)
     if solver == "cg":
         return CGSolver(prior, variances, tol=tol, max_iter=max_iter)
-    auto = AutoSolver(prior, variances, tol=tol, max_iter=max_iter)
-    auto.n_systems = n_systems
-    return auto
+    return AutoSolver(prior, variances, tol=tol, max_iter=max_iter, n_systems=n_systems)

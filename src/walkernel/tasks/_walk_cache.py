@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,17 +18,11 @@ from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
 from walkernel.engines import Engine, features_job
-from walkernel.features import HostRecord, Walks, Weights
-from walkernel.kernels import Kernel
+from walkernel.features import HostRecord, KernelOrF, Walks
 from walkernel.walks import WalkSpec
 
 BYTES_PER_DEPOSIT = 32
 """A deposit, and its copy among the sorted terms of the features."""
-
-
-Lengths = NDArray[np.int64]
-Sequence = Kernel | Weights | NDArray[np.float64] | Callable[[Lengths], NDArray[np.float64]]
-
 BLOCK = 2**15
 """Number of nodes whose features are in memory together, where those of all nodes do not fit."""
 
@@ -73,9 +67,15 @@ class _Entry:
         self.parts.append(_Part(walks))
         while len(self.parts) > 1 and 2 * self.parts[-1].n_bytes >= self.parts[-2].n_bytes:
             last, before = self.parts.pop(), self.parts.pop()
-            self.parts.append(_Part(_joined(before.walks, last.walks)))
+            one, other = before.walks, last.walks
+            if isinstance(one.record, HostRecord) and isinstance(other.record, HostRecord):
+                joined = Walks.concatenate([one, other])
+            else:  # walks that are kept elsewhere are walked again there
+                both = WalkSpec(**one.arguments()).at(np.concatenate([one.ids, other.ids]))
+                joined = replace(one, ids=both.ids, record=one.record.sample_again(both, None))
+            self.parts.append(_Part(joined))
 
-    def features(self, kernel: Sequence, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def features(self, kernel: KernelOrF, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         found = [(part, part.positions(ids)) for part in self.parts]
         found = [(part, rows) for part, rows in found if (rows >= 0).any()]
         blocks = [part.walks.features(kernel, rows=rows[rows >= 0]) for part, rows in found]
@@ -87,14 +87,6 @@ class _Entry:
     @property
     def n_bytes(self) -> int:
         return sum(part.n_bytes for part in self.parts)
-
-
-def _joined(one: Walks, other: Walks) -> Walks:
-    """Join walks from different nodes; those that are kept elsewhere are walked again there."""
-    if isinstance(one.record, HostRecord) and isinstance(other.record, HostRecord):
-        return Walks.concatenate([one, other])
-    both = WalkSpec(**one.arguments()).at(np.concatenate([one.ids, other.ids]))
-    return replace(one, ids=both.ids, record=one.record.sample_again(both, None))
 
 
 class WalkCache:
@@ -119,13 +111,13 @@ class WalkCache:
         self._lock = threading.Lock()
 
     def features(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
     ) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
         return self._features(spec, kernel, ids, engine, self._fits(spec, ids.size))
 
     def blocks(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
         """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
         kept = self._fits(spec, ids.size)
@@ -138,7 +130,7 @@ class WalkCache:
         return record_bytes(spec, n_nodes) <= self.limit
 
     def _features(
-        self, spec: WalkSpec, kernel: Sequence, ids: NDArray[np.int64], engine: Engine, kept: bool
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine, kept: bool
     ) -> scipy.sparse.csr_array:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
@@ -148,7 +140,8 @@ class WalkCache:
         else:
             with self._lock:
                 rows = self._kept(spec, distinct, engine).features(kernel, distinct)
-                self._shrink()
+                while self.n_bytes > self.limit:
+                    self._entries.popitem(last=False)
         return rows if in_order else rows[where]
 
     def _kept(self, spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> _Entry:
@@ -160,10 +153,6 @@ class WalkCache:
         if missing.size:
             entry.add(engine.walks(spec.at(missing)))
         return entry
-
-    def _shrink(self) -> None:
-        while self.n_bytes > self.limit:
-            self._entries.popitem(last=False)
 
     def clear(self) -> None:
         """Forget all walks."""

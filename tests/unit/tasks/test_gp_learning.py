@@ -60,7 +60,7 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     theta = theta_of(model)
     observed = model._posterior.observed.scaled(1 / model._unit)
     value, gradient = likelihood_at(
-        theta, model._parameters, features_of(model._spec, observed.ids, model._engine), [observed]
+        theta, model._parameters, features_of(model._spec, observed.ids, model._prior.engine), [observed]
     )  # fmt: skip
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
     assert value == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)

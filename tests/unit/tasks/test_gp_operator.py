@@ -48,7 +48,7 @@ def test_it_is_that_of_the_regressor_for_the_same_walks():
 def test_blocks_of_columns_change_nothing(monkeypatch):
     K = wk.polynomial_operator(GRAPH, KERNEL)
     whole = wk.gp_posterior(K, X, Y, ASKED, noise=0.3)
-    monkeypatch.setattr("walkernel.tasks._gp_operator.MAX_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr("walkernel.tasks._solvers.MAX_BLOCK_ENTRIES", 1)
     assert np.allclose(wk.gp_posterior(K, X, Y, ASKED, noise=0.3).std, whole.std, rtol=1e-7)
 
 

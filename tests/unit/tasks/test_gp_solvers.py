@@ -6,7 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.tasks import _solvers
-from walkernel.tasks._solvers import AutoSolver, CGSolver, CholeskySolver, Prior
+from walkernel.tasks._solvers import AutoSolver, CGSolver, CholeskySolver, FeaturePrior
 
 RNG = np.random.default_rng(3)
 KNOWN = np.concatenate([np.arange(0, 30, 2), [4, 4, 8]])
@@ -89,7 +89,7 @@ def test_more_are_factorised_where_many_answers_are_asked_for(monkeypatch):
     model = regressor("auto")
     system = model._posterior.system
     assert (system.best_for(1) is system) is False  # a factor of 15 nodes costs nothing
-    n, nnz, iterations = 15, system._prior.features.nnz, max(model.n_iter_, 10)
+    n, nnz, iterations = 15, system._prior.observed.nnz, max(model.n_iter_, 10)
     enough = 20
     speed = enough * iterations * 2 * nnz / (n**3 / 3 + n**2 * enough / 2)
     monkeypatch.setattr(_solvers, "DENSE_SPEED", 5e8 / speed)
@@ -116,10 +116,10 @@ def test_a_chosen_factor_is_of_the_same_matrix(monkeypatch):
 
 def test_right_hand_sides_of_every_size_are_solved_together():
     graph = graphs.weighted()
-    prior = Prior(wk.sample_features(graph, wk.Diffusion(2.0), 32), 1.5)
+    prior = FeaturePrior(wk.sample_features(graph, wk.Diffusion(2.0), 32), 1.5)
     variances = 0.05 + RNG.random(30)
     iterated = CGSolver(prior, variances, tol=1e-11, max_iter=1000)
-    matrix = 2.25 * (prior.features @ prior.features.T).toarray() + np.diag(variances)
+    matrix = 2.25 * (prior.observed @ prior.observed.T).toarray() + np.diag(variances)
     sides = RNG.normal(size=(30, 9)) * 10.0 ** np.arange(-4, 5)
     sides[:, 4] = 0
     solved = iterated.solve(sides)

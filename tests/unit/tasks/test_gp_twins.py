@@ -8,7 +8,7 @@ import walkernel as wk
 from kriging import Kriging, twins_by_hand
 from walkernel.datasets import grid
 from walkernel.tasks import _walk_cache
-from walkernel.tasks._known_nodes import first_twins
+from walkernel.tasks._observations import first_twins
 
 RNG = np.random.default_rng(5)
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import graphs
 import walkernel as wk
 from data_sets import needs_data
-from walkernel.tasks._lloyd import Gram, Points, fill_empty, lloyd
+from walkernel.tasks._lloyd import Points, fill_empty, lloyd
 
 SMOOTH = wk.Diffusion(2.0)
 OPERATORS = {
@@ -59,7 +59,7 @@ def test_an_indefinite_kernel_would_rise_if_it_were_let():
     for _ in range(40):
         A = rng.normal(size=(12, 12))
         A = A + A.T
-        points = Points(Gram(lambda Z, A=A: A @ Z, np.diag(A).copy()), np.ones(12), 3)
+        points = Points(lambda Z, A=A: A @ Z, np.diag(A).copy(), np.ones(12), 3)
         labels = np.arange(12) % 3
         plain, objectives = labels, []
         for _ in range(10):
@@ -74,7 +74,7 @@ def test_an_indefinite_kernel_would_rise_if_it_were_let():
 
 def test_empty_clusters_are_filled():
     labels = np.array([0, 0, 0, 2, 2])
-    fill_empty(labels, np.array([1.0, 5.0, 2.0, 9.0, 0.0]), Points(None, np.ones(5), 5))
+    fill_empty(labels, np.array([1.0, 5.0, 2.0, 9.0, 0.0]), Points(None, None, np.ones(5), 5))
     assert labels.tolist() == [0, 3, 4, 1, 2]
 
 

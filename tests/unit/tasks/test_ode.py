@@ -98,6 +98,17 @@ def test_chunks_of_times_change_nothing(monkeypatch):
     assert done == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_chunks_without_a_random_time_change_nothing(monkeypatch):
+    graph, y = graphs.karate(), np.eye(34)[0]
+    options = {"initial": y, "n_walks": 32, "quadrature": "monte-carlo", "n_points": 4}
+    with pytest.warns(UserWarning, match="none of 4 random times"):
+        whole = wk.solve_ode(graph, y, [1e-6, 2.0], **options)
+    monkeypatch.setattr("walkernel.tasks._ode_walks.NUMBERS_AT_ONCE", 1)
+    with pytest.warns(UserWarning, match="none of 4 random times"):
+        parts = wk.solve_ode(graph, y, [1e-6, 2.0], **options)
+    assert np.allclose(whole.stderr, parts.stderr, rtol=1e-10)
+
+
 def test_some_nodes_are_those_of_all():
     graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
     y = np.array([1.0, 0.0, 0.0, 2.0])
