@@ -65,6 +65,17 @@ def test_compiling_is_said_once_and_does_not_take_long(tmp_path):
 
 @pytest.mark.deep
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+def test_what_another_version_compiled_is_compiled_again(tmp_path):
+    """The index of numba's cache names types of ours, which another version may have under other names."""
+    cold, _, _ = run(tmp_path, LARGE)
+    for index in tmp_path.rglob("*.nbi"):
+        index.write_bytes(index.read_bytes().replace(b"Front", b"Frant"))
+    assert run(tmp_path, LARGE)[:2] == (cold, SAID)
+    assert run(tmp_path, LARGE)[:2] == (cold, "")
+
+
+@pytest.mark.deep
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_garbage_is_not_collected_if_it_was_not_before(tmp_path):
     code = (
         "import gc\nimport walkernel as wk\ngc.disable()\n"

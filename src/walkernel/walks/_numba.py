@@ -37,9 +37,21 @@ def cached_dispatcher(function: Function) -> Any:
         _register(SUBROUTINES.pop())
     source = _source(function)
     try:
-        return numba.njit(cache=True, **OPTIONS)(source)
+        dispatcher = numba.njit(cache=True, **OPTIONS)(source)
     except RuntimeError:
         return numba.njit(**OPTIONS)(source)
+    _forget_other_versions(dispatcher)
+    return dispatcher
+
+
+def _forget_other_versions(dispatcher: Any) -> None:
+    """Empty the cache of another version of this package, whose types numba would look for here."""
+    cache: Any = getattr(dispatcher, "_cache", None)
+    try:
+        if cache is not None:
+            cache._cache_file._load_index()
+    except Exception:  # unpickling raises anything
+        cache.flush()
 
 
 def _register(function: Function) -> None:
