@@ -159,7 +159,7 @@ def test_polynomials_keep_their_promise(graph, kernel, tol):
             return
     stated = P.explain().error
     assert stated == tol or any("rounding" in str(w.message) for w in said) or stated <= 1e-8
-    assume(P.coefficients.size < 20_000)
+    assume(P.polynomial.coefficients.size < 20_000)
     v = np.random.default_rng(0).standard_normal(graph.n_nodes)
     if not graph.directed:
         largest = np.linalg.norm(exact / np.abs(exact).max(), 2) * np.abs(exact).max()
