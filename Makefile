@@ -22,10 +22,10 @@ test: export WALKERNEL_TEST_DEPTH = short
 test-all: export WALKERNEL_TEST_DEPTH = long
 
 # tests of other things than compiled loops, which are slow where loops are not compiled
-NOT_LOOPS := tasks torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
-	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py experiments \
-	test_plan.py test_planning.py test_explain.py test_stitched.py test_tolerance.py test_wide_kernels.py \
-	test_scale_laws.py test_near_poles.py
+NOT_LOOPS := tasks experiments planning/test_plan.py planning/test_planning.py planning/test_tolerance.py \
+	operators/test_explain.py operators/test_stitched.py operators/test_wide_kernels.py operators/test_scale_laws.py \
+	kernels/test_near_poles.py torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
+	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py
 
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
