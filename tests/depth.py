@@ -1,5 +1,7 @@
 """Cases of which ``make test`` runs only some; ``make test-all`` runs them all."""
 
+from itertools import product
+
 import pytest
 
 
@@ -13,4 +15,17 @@ def mostly_deep(cases, short):
             *(case if isinstance(case, tuple) else (case,)), marks=() if case in short else pytest.mark.deep
         )
         for case in cases
+    ]
+
+
+def crossed(*tables):
+    """Return all combinations for ``parametrize``; a few, with each value of each table, are not deep."""
+    values = [list(table) for table in tables]
+    short = {tuple(i % len(table) for table in values) for i in range(max(map(len, values)))}
+    return [
+        pytest.param(
+            *(table[i] for table, i in zip(values, places, strict=True)),
+            marks=() if places in short else pytest.mark.deep,
+        )
+        for places in product(*(range(len(table)) for table in values))
     ]

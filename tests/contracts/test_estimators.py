@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import walkernel as wk
-from depth import mostly_deep
+from depth import crossed, mostly_deep
 from walkernel.engines import CPU
 from walkernel.tasks import WALK_CACHE, _solvers
 
@@ -192,16 +192,15 @@ NOT_FOR = {
 LABEL_CASES = [(kind, form) for kind in NAMES for form in LABEL_FORMS if form not in NOT_FOR[kind]]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@every_model
+@pytest.mark.parametrize(("name", "form"), crossed(MODELS, FORMS))
 def test_nodes_in_every_form_are_the_same_nodes(name, form):
     model = build(name).fit(FORMS[form](KNOWN.tolist()), values(name))
     assert same(ask(model, FORMS[form](NODES.tolist())), ask(fitted(name)))
 
 
-@pytest.mark.parametrize(("kind", "form"), LABEL_CASES)
-@every_model
-def test_labels_in_every_form_are_the_same_nodes(name, kind, form):
+@pytest.mark.parametrize(("name", "labels"), crossed(MODELS, LABEL_CASES))
+def test_labels_in_every_form_are_the_same_nodes(name, labels):
+    kind, form = labels
     labels, give = NAMES[kind], LABEL_FORMS[form]
     graph = wk.Graph.from_edges([(labels[i], labels[j]) for i, j in EDGES], relabel=True)
     model = build(name, graph).fit(give([labels[i] for i in KNOWN]), values(name))

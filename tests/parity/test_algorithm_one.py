@@ -7,6 +7,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from depth import crossed
 from oracles import algorithm_one, headed_walks
 
 
@@ -38,6 +39,7 @@ def test_walk_for_walk(kind, transition, matrix):
     assert_same(walks, A, M, transition)
 
 
+KINDS = ["unweighted", "weighted", "directed", "isolated", "dangling"]
 LAW = 0.8 ** np.arange(1, 40) * (1 - np.arange(39) / 40)
 COUPLINGS = [
     {},
@@ -51,8 +53,7 @@ COUPLINGS = [
 ]
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
-@pytest.mark.parametrize("kind", ["unweighted", "weighted", "directed", "isolated", "dangling"])
+@pytest.mark.parametrize(("kind", "coupling"), crossed(KINDS, COUPLINGS))
 def test_coupled_walks_too(kind, coupling):
     graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
     sampler = wk.CoupledWalks(LAW, **coupling)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
+from depth import crossed
 from walkernel.kernels import _sequences as sequences
 from walkernel.kernels import convolve, deconvolve
 
@@ -135,8 +136,7 @@ def test_coefficients_near_a_pole():
     assert np.allclose(kernel.coefficients(120), scale * reference.coefficients(120), rtol=1e-8)
 
 
-@pytest.mark.parametrize("scale", [1.0, -1.0, 0.5, 0.01, 1.01])
-@pytest.mark.parametrize("exponent", [0.5, 0.25, 0.125])
+@pytest.mark.parametrize(("scale", "exponent"), crossed([1.0, -1.0, 0.5, 0.01, 1.01], [0.5, 0.25, 0.125]))
 def test_roots_of_the_inverse_cosine_are_those_of_the_recursion(scale, exponent):
     for length in (1, 2, 64, 65, 300):
         kernel = wk.InverseCosine(scale)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
+from depth import crossed
 from kriging import Kriging
 from walkernel.datasets import grid
 from walkernel.engines import CPU
@@ -316,9 +317,11 @@ def test_a_kernel_that_is_nearly_a_multiple_of_the_identity_is_no_trouble():
     assert np.isfinite(fitted(wk.Diffusion(2.0).scaled(0.001)).predict(range(10))).all()
 
 
-@pytest.mark.parametrize(("learn", "normalize"), [(None, False), (FREE, False), (None, True)])
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_and_offsets_of_y_change_nothing_else(learn, unit, normalize):
+@pytest.mark.parametrize(
+    ("learned", "unit"), crossed([(None, False), (FREE, False), (None, True)], [1e-6, 1e6])
+)
+def test_units_and_offsets_of_y_change_nothing_else(learned, unit):
+    learn, normalize = learned
     """The offset is a hundred thousand times the spread; a free f has flat maxima, of which one is found."""
     tolerance = 2e-3 if learn is None else 0.1
     options = {"learn": learn, "normalize": normalize}

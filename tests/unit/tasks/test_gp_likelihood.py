@@ -5,6 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+from depth import crossed
 from kriging import KERNELS
 from walkernel.engines import CPU
 from walkernel.tasks import _solvers
@@ -37,6 +38,12 @@ def classes(n_classes=3):
     return dirichlet_observations(IDS, counts, 0.01)
 
 
+LEARNED_WITH_F = [
+    ("modulation", "noise"),
+    ("noise", "modulation"),
+    ("modulation",),
+    ("nugget", "modulation", "noise"),
+]
 DATA = {
     "plain": [observations()],
     "repeated": [observations(repeated=True)],
@@ -95,19 +102,12 @@ def checked(kernel, learn, data, noise=0.3, *, normalize=False):
     assert np.allclose(gradient, found, rtol=1e-5, atol=1e-7 * np.abs(gradient).max())
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "data", "normalize"), crossed(KERNELS, DATA, [False, True]))
 def test_the_gradient_is_the_slope_of_the_likelihood(name, data, normalize):
     checked(KERNELS[name], ALL, DATA[data], 0.1 if data == "classes" else 0.3, normalize=normalize)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize(
-    "learn",
-    [("modulation", "noise"), ("noise", "modulation"), ("modulation",), ("nugget", "modulation", "noise")],
-)
+@pytest.mark.parametrize(("learn", "data", "normalize"), crossed(LEARNED_WITH_F, DATA, [False, True]))
 def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize):
     checked(KERNELS["Diffusion"], learn, DATA[data], normalize=normalize)
 

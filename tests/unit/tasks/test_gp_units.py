@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 
 import walkernel as wk
+from depth import crossed
 
 RING = wk.Graph.from_edges([(i, (i + 1) % 60) for i in range(60)])
 X = np.arange(0, 60, 2)
 Y = np.sin(2 * np.pi * X / 60) + 0.1 * np.random.default_rng(1).standard_normal(30)
+OPTIONS = {
+    "default": {},
+    "nugget": {"learn": ("lengthscale", "amplitude", "noise", "nugget")},
+    "cg": {"solver": "cg", "tol": 1e-10},
+}
 SCALES = [(0.0, 1e-150), (0.0, 1e150), (5.0, -3.0)]
 
 
@@ -18,13 +24,9 @@ def regression(y, **options):
     return model, *model.predict(range(60), return_std=True)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"learn": ("lengthscale", "amplitude", "noise", "nugget")}, {"solver": "cg", "tol": 1e-10}],
-    ids=["default", "nugget", "cg"],
-)
-@pytest.mark.parametrize(("a", "b"), SCALES)
-def test_learned_regressions_follow_the_units(options, a, b):
+@pytest.mark.parametrize(("name", "scale"), crossed(OPTIONS, SCALES))
+def test_learned_regressions_follow_the_units(name, scale):
+    options, (a, b) = OPTIONS[name], scale
     model, mean, std = regression(a + b * Y, **options)
     plain, expected_mean, expected_std = regression(Y, **options)
     assert np.allclose((mean - a) / b, expected_mean, rtol=0, atol=1e-7)

@@ -7,9 +7,11 @@ from scipy.stats import beta, uniform
 
 import graphs
 import walkernel as wk
+from depth import crossed
 from walkernel.engines import CPU, Engine
 from walkernel.tasks._generators import GENERATORS, generator, null_space
 
+KINDS = ["unweighted", "directed", "isolated"]
 TIMES = [0.4, 1.0]
 RNG = np.random.default_rng(0)
 START, LEVEL = RNG.normal(size=30), RNG.normal(size=30)
@@ -53,9 +55,7 @@ def test_polynomials_are_exact(kind, matrix, source):
 
 
 @pytest.mark.filterwarnings("ignore:solve_ode. with matrix:UserWarning")
-@pytest.mark.parametrize("pair", ["symmetric", "lazy"])
-@pytest.mark.parametrize("matrix", GENERATORS)
-@pytest.mark.parametrize("kind", ["unweighted", "directed", "isolated"])
+@pytest.mark.parametrize(("kind", "matrix", "pair"), crossed(KINDS, GENERATORS, ["symmetric", "lazy"]))
 def test_walks_agree_within_their_error(kind, matrix, pair):
     graph = graphs.KINDS[kind]()
     initial, source = RNG.normal(size=(2, graph.n_nodes))
