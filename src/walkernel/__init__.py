@@ -34,6 +34,7 @@ _HOME = {
     "walkernel.datasets": ["Dataset", "load_dataset"],
     "walkernel.tasks": [
         "GPPrediction", "KernelKMeans", "NodeFeatures", "NodeGPClassifier", "NodeGPRegressor", "NodeRidge",
+        "NodeRidgeClassifier",
         "NodeSmoother", "ODESolution", "clustering_error", "gp_posterior", "solve_ode",
     ],
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         NodeGPClassifier,
         NodeGPRegressor,
         NodeRidge,
+        NodeRidgeClassifier,
         NodeSmoother,
         ODESolution,
         clustering_error,

@@ -1,6 +1,7 @@
 """Kernel operators: K̂ from walks, by a polynomial, or exact, behind one type; error bars, nearest nodes."""
 
 from walkernel.operators._base import KernelOperator
+from walkernel.operators._chebyshev import ChebyshevBasis
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
@@ -9,6 +10,7 @@ from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
 
 __all__ = [
+    "ChebyshevBasis",
     "Estimate",
     "EstimatedNeighbors",
     "Groups",

@@ -1,6 +1,12 @@
 """What is chosen for the user: pair, length law, head, number of walks, factors, polynomial degree."""
 
-from walkernel.planning._degree import Polynomial, check_rounding, find_polynomial, suited_polynomial
+from walkernel.planning._degree import (
+    Polynomial,
+    chebyshev_terms,
+    check_rounding,
+    find_polynomial,
+    suited_polynomial,
+)
 from walkernel.planning._pair import check_covariance, choose_pair
 from walkernel.planning._plan import Plan, Request, make_plan
 from walkernel.planning._sampler import (
@@ -21,6 +27,7 @@ __all__ = [
     "Plan",
     "Polynomial",
     "Request",
+    "chebyshev_terms",
     "check_covariance",
     "check_rounding",
     "checked_sampler",

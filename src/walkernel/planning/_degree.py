@@ -6,6 +6,7 @@ Directed M: the Taylor series, cut where a bound on the rest is below the tolera
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +77,7 @@ def find_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | No
     if graph.directed:
         return _taylor(graph, kernel, tol)
     radius = spectral_radius(graph, kernel.matrix) or 1.0
-    terms = _chebyshev_terms(kernel, radius, tol)
+    terms = chebyshev_terms(lambda x: np.real(kernel.spectrum(x)), radius, tol)
     return None if terms is None else Polynomial(radius, terms, tol)
 
 
@@ -91,25 +92,31 @@ def _rounding(graph: Graph, kernel: Kernel) -> float:
         return float(np.abs(values - moved).max() / largest) if 0 < largest < np.inf else 0.0
 
 
-def _chebyshev_terms(kernel: Kernel, radius: float, tol: float) -> NDArray[np.float64] | None:
+def chebyshev_terms(
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    radius: float,
+    tol: float,
+    max_terms: int = MAX_TERMS,
+) -> NDArray[np.float64] | None:
     """Return Chebyshev coefficients of K on [−radius, radius], cut where the rest sums to less than tol.
 
     Points resolve the function if the second half of the coefficients is small, and if the sum is right at
     the ends of the interval, which no point lies on: a kernel that is analytic in a disc can be narrow only
-    there.
+    there. The result is None if more than ``max_terms`` would be needed.
     """
-    ends = np.real(kernel.spectrum(np.array([radius, -radius])))
+    ends = function(np.array([radius, -radius]))
     n = 64
-    while n <= 2 * MAX_TERMS:
+    while n <= 2 * max_terms:
         points = np.cos(np.pi * (np.arange(n) + 0.5) / n)
-        values = np.real(kernel.spectrum(radius * points))
+        values = function(radius * points)
         terms = scipy.fft.dct(values) / n
         terms[0] /= 2
         rest = np.cumsum(np.abs(terms[::-1]))[::-1]
         limit = tol * np.abs(values).max()
         off = np.abs([terms.sum() - ends[0], terms[::2].sum() - terms[1::2].sum() - ends[1]]).max()
         if rest[n // 2] <= limit / 2 and off <= 2 * limit:
-            return np.asarray(terms[: max(1, int(np.argmax(rest <= limit)))])
+            count = max(1, int(np.argmax(rest <= limit)))
+            return np.asarray(terms[:count]) if count <= max_terms else None
         n *= 2
     return None
 

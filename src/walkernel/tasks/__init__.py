@@ -10,7 +10,7 @@ from walkernel.tasks._gp_operator import GPPrediction, gp_posterior
 from walkernel.tasks._gp_regressor import NodeGPRegressor
 from walkernel.tasks._kmeans import KernelKMeans, clustering_error
 from walkernel.tasks._ode import ODESolution, solve_ode
-from walkernel.tasks._ridge import NodeRidge
+from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier
 from walkernel.tasks._smoother import NodeSmoother
 from walkernel.tasks._walk_cache import WALK_CACHE, WalkCache
 
@@ -22,6 +22,7 @@ __all__ = [
     "NodeGPClassifier",
     "NodeGPRegressor",
     "NodeRidge",
+    "NodeRidgeClassifier",
     "NodeSmoother",
     "ODESolution",
     "WalkCache",

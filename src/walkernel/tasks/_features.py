@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +10,30 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
 from walkernel._door import door
+from walkernel.engines import resolve
 from walkernel.features import anchor_points, johnson_lindenstrauss
-from walkernel.tasks._nodes import NodeEstimator, node_ids
+from walkernel.kernels import Diffusion, Kernel
+from walkernel.operators import ChebyshevBasis
+from walkernel.tasks._labels import label_array
+from walkernel.tasks._learning import sample_positions
+from walkernel.tasks._likelihood import Hyperparameters
+from walkernel.tasks._nodes import NodeEstimator, check_same_length, given_targets, node_ids
+from walkernel.tasks._polynomial_prior import PolynomialPrior
+from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier, RidgeEstimator
+from walkernel.tasks._solvers import row_lengths, scale_rows
 from walkernel.tasks._walk_cache import WALK_CACHE
 
+DEFAULT_KERNEL = Diffusion(4.0)
+"""The kernel where neither a kernel nor targets are given: exp(−8L)."""
+MAX_LANDMARKS = 512
+"""At most this many nodes, chosen at random, span the exact features."""
+MIN_EIGENVALUE = 1e-7
+"""Directions of the landmarks with smaller eigenvalues, relative to the largest, are left out."""
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 
@@ -77,25 +94,64 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
 
     @door
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
-        """Check nodes and parameters, and choose sampler and seed; no walks are sampled yet.
+        """Choose the kernel, the method and the landmarks; no walks are sampled yet.
 
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-        y : ignored
+            With exact rows, the landmarks are these nodes, or 512 of them chosen at random.
+        y : array, (n,), optional
+            Labels or numbers: they decide between kernels where none is given.
         """
-        _, spec, engine = self._check_walks()
+        _, seed = self._check_sampling()
         one_of("reduction", self.reduction, REDUCTIONS)
         check_flag("sparse_output", self.sparse_output)
         if self.n_components is not None:
             most = self.graph.n_nodes if self.reduction == "anchors" else None
             whole_number("n_components", self.n_components, 1, most)
-        node_ids(self.graph, X)
-        self.sampler_, self.seed_ = spec.sampler, spec.seed
-        self.n_features_in_ = 1
-        self._spec, self._engine, self._fitted_kernel = spec, engine, self.kernel
+        ids, first = np.unique(node_ids(self.graph, X), return_index=True)
+        chosen = sample_positions(ids.size, seed, MAX_LANDMARKS)
+        self.scale_ = 1.0
+        if self.kernel is None and y is not None:
+            targets = label_array(given_targets(y))
+            check_same_length(targets, len(node_ids(self.graph, X)))
+            self.kernel_, self.scale_ = self._kernel_for(ids[chosen], targets[first][chosen])
+        else:
+            self.kernel_ = self.kernel or DEFAULT_KERNEL
         self._output = (self.n_components, self.reduction, self.sparse_output)
+        self.method_ = self._choose_method(chosen.size) if self.kernel_.has_root() else "walks"
+        self.n_features_in_, self.seed_, self._fitted_graph = 1, seed, self.graph
+        if self.method_ == "polynomial":
+            self._fit_landmarks(ids[chosen])
+            self.sampler_ = None
+        else:
+            _, spec, self._engine = self._check_walks(self.kernel_)
+            self._spec, self.sampler_ = spec, spec.sampler
         return self
+
+    def _kernel_for(self, ids: NDArray[np.int64], targets: NDArray[Any]) -> tuple[Kernel, float]:
+        """Return the kernel whose ridge regression predicts each target best from the others."""
+        if type_of_target(targets) in ("binary", "multiclass"):
+            model: RidgeEstimator = NodeRidgeClassifier(**self._ridge_parameters())
+        else:
+            model = NodeRidge(**self._ridge_parameters())
+        model.fit(self.graph.names(ids), targets)
+        return model.kernel_, 2 / math.sqrt(model.alpha_)
+
+    def _ridge_parameters(self) -> dict[str, Any]:
+        names = ("graph", "method", "normalize", "n_walks", "sampler", "random_state", "engine")
+        return {name: getattr(self, name) for name in names}
+
+    def _fit_landmarks(self, landmarks: NDArray[np.int64]) -> None:
+        """Decompose the kernel at the landmarks: K_LL = U D Uᵀ."""
+        basis = ChebyshevBasis(self.graph, self.kernel_.matrix, resolve(self.engine).n_threads)
+        hyper = Hyperparameters(self.kernel_, 1.0, 0.0, normalize=self.normalize)
+        self._prior = PolynomialPrior(basis, hyper).at(landmarks)
+        values, vectors = np.linalg.eigh(self._prior.covariance)
+        kept = values > MIN_EIGENVALUE * values[-1]
+        if self.n_components is not None:
+            kept &= np.arange(values.size) >= values.size - self.n_components
+        self._map = self.scale_ * vectors[:, kept] / np.sqrt(values[kept])  # (landmarks, components)
 
     @door
     def fit_transform(
@@ -114,11 +170,17 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
 
         Returns
         -------
-        csr_array of float64, (n, n_nodes), or (n, n_components); an array for a dense projection
+        ndarray of float64, (n, n_landmarks), with exact rows; csr_array of float64, (n, n_nodes), with walks;
+        (n, n_components) after a reduction
         """
         ids = self._requested_ids(X)
         n_components, reduction, sparse = self._output
-        rows = WALK_CACHE.features(self._spec, self._fitted_kernel, ids, self._engine)
+        if self.method_ == "polynomial":
+            distinct, place = np.unique(ids, return_inverse=True)
+            return np.asarray((self._prior.with_nodes(distinct).T @ self._map)[place])
+        rows = WALK_CACHE.features(self._spec, self.kernel_, ids, self._engine)
+        if self.normalize:
+            rows = scale_rows(rows, self.scale_ / row_lengths(rows))
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
                 return johnson_lindenstrauss(rows, n_components, seed=self.seed_)
@@ -129,9 +191,11 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         return np.asarray(rows.toarray())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names of the columns: the nodes' own, or numbers after a reduction."""
+        """Return names of the columns: the nodes' own for walks, or numbers."""
         check_is_fitted(self)
-        graph, (n_components, _, _) = self._spec.graph, self._output
+        graph, (n_components, _, _) = self._fitted_graph, self._output
+        if self.method_ == "polynomial":
+            n_components = self._map.shape[1]
         if n_components is None:
             names = graph.names(np.arange(graph.n_nodes))
             return np.array([f"node {name}" for name in names], dtype=object)

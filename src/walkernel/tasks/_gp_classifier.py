@@ -12,31 +12,40 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.linalg
 import scipy.optimize
 import scipy.special
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, one_kind, real_number, refuse, shown
+from walkernel._checks import real_number
 from walkernel._door import door
 from walkernel.engines import resolve
-from walkernel.tasks._learning import learn_hyperparameters, sample_positions
-from walkernel.tasks._likelihood import MIN_SCALE
-from walkernel.tasks._nodes import check_same_length, given_targets, is_missing, node_ids
+from walkernel.kernels import Diffusion, Kernel
+from walkernel.tasks._labels import count_labels
+from walkernel.tasks._learning import MAX_TRIAL_NODES, Learned, sample_nodes, sample_positions
+from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, sharpest_loss
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, log_likelihood
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Moments, best_kernel, kernel_family, lengthscales
+from walkernel.tasks._nodes import check_random_seed
 from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._polynomial_prior import NodePrior, PolynomialPrior
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import NodeGP, WalkPrior
-from walkernel.tasks._solvers import FeaturePrior, cholesky_solver
+from walkernel.tasks._prior import NodeGP
+from walkernel.tasks._solvers import CholeskySolver, cholesky_solver
 
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
 """Range of the logarithm of the factor that calibrates the probabilities."""
+LOG_AMPLITUDES = (-3.0, 6.0)
+"""Range of the logarithm of an amplitude that is learned with exact rows."""
+MAX_SHARED_ENTRIES = 2**27
+"""Covariances with labelled nodes that are held at a time."""
 LOG2_DRAWS = 8
 """Binary logarithm of the number of Sobol points over which probabilities are averaged."""
 
@@ -121,49 +130,64 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             Nodes may repeat; their labels are counted.
         y : array of labels, (n,)
         """
-        kernel, learn, spec_for = self._check_search(CLASS_LEARNED)
-        engine = resolve(self.engine)
-        start = self._start(kernel, learn)
+        learn = self._check_learning(CLASS_LEARNED)
         concentration = real_number("concentration", self.concentration, minimum=MIN_SCALE)
-        classes, ids, counts = self._count_labels(X, y)
+        classes, ids, counts = count_labels(self.graph, X, y)
         system = self._check_solver(classes.size)
+        seed = check_random_seed(self.random_state)
         data = dirichlet_observations(ids, counts, concentration)
-        learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
-        prior = WalkPrior(learned.spec, learned.hyper, engine)
-        at_labels = prior.at(ids)
-        posteriors = [Posterior(one, at_labels, 0.0, system) for one in data]
-        self.sharpness_ = fit_sharpness(posteriors, counts, learned.spec.seed)
-        self._set(learned, prior)
+        posteriors: ClassPosteriors
+        if self._choose_method(ids.size) == "polynomial" and "modulation" not in learn:
+            learned, exact = self._learn_exactly(data, counts, learn)
+            posteriors = SharedPosteriors(exact.at(ids), data)
+            self._set(learned, exact)
+        else:
+            learned, prior = self._learn(data, learn)
+            at_labels = prior.at(ids)
+            posteriors = SeparatePosteriors(prior, [Posterior(one, at_labels, 0.0, system) for one in data])
+            self._set(learned, prior)
+        self.sharpness_ = fit_sharpness(posteriors, counts, seed)
         self.classes_, self._posteriors = classes, posteriors
         return self
 
-    def _count_labels(self, X: Any, y: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64], Array]:
-        """Check labels; return the classes, the distinct nodes and how often each was seen, (n, classes)."""
-        ids = node_ids(self.graph, X)
-        labels = label_array(given_targets(y))
-        check_same_length(labels, ids.size)
-        classes, codes = class_codes(labels)
-        distinct, place = np.unique(ids, return_inverse=True)
-        counts = np.zeros((distinct.size, classes.size))
-        np.add.at(counts, (place, codes), 1.0)
-        return classes, distinct, counts
+    def _learn_exactly(
+        self, data: list[Observations], counts: Array, learn: tuple[str, ...]
+    ) -> tuple[Learned, PolynomialPrior]:
+        """Choose the kernel by leave-one-out, as NodeRidgeClassifier does, and then the amplitude."""
+        seed, engine, graph = check_random_seed(self.random_state), resolve(self.engine), self.graph
+        positions = sample_positions(len(counts), seed, MAX_COMPARED_NODES)
+        moments = Moments(graph, data[0].ids[positions], engine.n_threads)
+        start = self._start(self.kernel or Diffusion(), learn)
+        self.candidates_ = []
+        kernel = self.kernel
+        if "lengthscale" in learn:
+            kinds = kernel_family(graph) if kernel is None else [lengthscales(graph, kernel)]
+            seen = counts[positions]
+
+            def score(_: Kernel, K: Array) -> float:
+                return -leave_one_out_loss(start.normalized(K), seen)
+
+            self.candidates_ = best_kernel(moments, kinds, score)
+            kernel = self.candidates_[0].kernel
+        assert kernel is not None
+        found, value = replace(start, kernel=kernel), math.nan
+        if "amplitude" in learn:
+            few = sample_nodes(data, seed, MAX_TRIAL_NODES)
+            K = Moments(graph, few[0].ids, engine.n_threads).exact(kernel)
+            found, value = amplitude_by_likelihood(found, found.normalized(K), few)
+        learned = Learned(found, None, value, len(self.candidates_), positions.size, 0)
+        return learned, PolynomialPrior(moments.basis(kernel.matrix), found)
 
     @property
     def n_iter_(self) -> int:
         """Iterations of conjugate gradients of the longest solution so far; 0 for Cholesky factors."""
         check_is_fitted(self, "_posteriors")
-        return max(posterior.system.n_iter for posterior in self._posteriors)
+        return self._posteriors.n_iter
 
     @door
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
-        ids = self._requested_ids(X)
-        mean, variance = (np.empty((ids.size, self.classes_.size)) for _ in range(2))
-        for part, nodes in self._prior.blocks(ids):
-            columns = np.ones((part.stop - part.start, 1))
-            mean[part] = np.column_stack([one.mean(nodes, columns) for one in self._posteriors])
-            variance[part] = posterior_variances(self._posteriors, nodes, columns)
-        return mean, variance
+        return self._posteriors.latent(self._requested_ids(X))
 
     @door
     def predict_proba(self, X: Any) -> Array:
@@ -177,40 +201,124 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
-def label_array(y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array, (n,); a list of mixed types becomes an array of objects."""
-    mixed = isinstance(y, (list, tuple)) and len({isinstance(value, str) for value in y}) > 1
-    try:
-        labels = np.asarray(y, dtype=object if mixed else None)
-    except ValueError:
-        refuse("y", "of shape (n,)", y)
-    if labels.ndim != 1:
-        refuse("y", "of shape (n,)", Described(f"shape {labels.shape}"))
-    return labels
+class ClassPosteriors(Protocol):
+    """The posteriors of all classes."""
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of the longest solution by conjugate gradients."""
+
+    def latent(self, ids: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some nodes, (n, classes) each."""
+
+    def leave_one_out(self, positions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some labelled nodes, each given the others, (n, classes) each."""
 
 
-def class_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes, sorted, and the position of each label among them; refuse invalid labels."""
-    missing = np.array([is_missing(label) or label in (math.inf, -math.inf) for label in labels.tolist()])
-    if missing.any():
-        where = int(missing.argmax())
-        remedy = "Leave out the nodes without a label."
-        refuse("y", "labels without gaps", Described(f"{labels[where]} at position {where}"), remedy)
-    one_kind("y", labels.tolist())
-    try:
-        check_classification_targets(labels)
-    except (ValueError, TypeError) as error:
-        found = Described(str(error).partition("\n")[0].partition(". ")[0])
-        remedy = "For numbers use NodeGPRegressor."
-        refuse("y", "class labels: whole numbers, text or bools", found, remedy)
-    classes, codes = np.unique(labels, return_inverse=True)
-    if classes.size < 2:
-        found = Described(f"one class, {shown(classes[0])}")
-        refuse("y", "labels of at least two classes", found, "Label nodes of another class too.")
-    return classes, codes
+class SeparatePosteriors:
+    """A posterior of its own for each class, on features of walks."""
+
+    def __init__(self, prior: Any, posteriors: list[Posterior[Any]]) -> None:
+        self._prior, self._posteriors = prior, posteriors
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of the longest solution by conjugate gradients."""
+        return max(posterior.system.n_iter for posterior in self._posteriors)
+
+    def latent(self, ids: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some nodes, (n, classes) each."""
+        mean, variance = (np.empty((ids.size, len(self._posteriors))) for _ in range(2))
+        for part, nodes in self._prior.blocks(ids):
+            columns = np.ones((part.stop - part.start, 1))
+            mean[part] = np.column_stack([one.mean(nodes, columns) for one in self._posteriors])
+            variance[part] = posterior_variances(self._posteriors, nodes, columns)
+        return mean, variance
+
+    def leave_one_out(self, positions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some labelled nodes, each given the others of them."""
+        posteriors = self._posteriors
+        whole = posteriors[0].prior
+        if positions.size < whole.observed.shape[0]:
+            prior = replace(whole, observed=whole.observed[positions])
+            some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
+            posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
+        found = [posterior.leave_one_out() for posterior in posteriors]
+        mean, variance = (np.column_stack(part) for part in zip(*found, strict=True))
+        return mean, variance
 
 
-def fit_sharpness(posteriors: list[Posterior[FeaturePrior]], counts: Array, seed: int) -> float:
+class SharedPosteriors:
+    """The posteriors of all classes from one factorisation.
+
+    Observations of class c have the variance r₀ at nodes without a label of that class, and less at its own
+    nodes M. So S_c = B − EDEᵀ with B = K + r₀I and E the columns of the identity at M, and
+
+        S_c⁻¹ = B⁻¹ + B⁻¹E (D⁻¹ − EᵀB⁻¹E)⁻¹ EᵀB⁻¹
+
+    costs as many operations as there are labels of the class, times n².
+    """
+
+    n_iter = 0
+
+    def __init__(self, prior: NodePrior, data: list[Observations]) -> None:
+        self._prior, n = prior, prior.observed.size
+        base = max(float(one.variances.max()) for one in data)
+        solver = CholeskySolver(prior.covariance, np.full(n, base))
+        self._inverse = inverse = solver.inverse()
+        ones = np.ones(n)
+        self._members, self._factors = [], []
+        columns: list[tuple[Array, Array, float, float, Array]] = []
+        for one in data:
+            members = np.flatnonzero(one.variances < base)
+            own = inverse[:, members]
+            core = np.diag(1 / (base - one.variances[members])) - own[members]
+            factor = scipy.linalg.cholesky(core, lower=True)
+            half = scipy.linalg.solve_triangular(factor, own.T, lower=True)  # (members, n)
+            target = one.sides[:, 0]
+            solved = inverse @ np.column_stack([target, ones])
+            solved += half.T @ (half @ np.column_stack([target, ones]))
+            certainty = float(solved[:, 1].sum())
+            rest = float(solved[:, 0].sum()) / certainty
+            diagonal = inverse.diagonal() + (half**2).sum(axis=0) - solved[:, 1] ** 2 / certainty
+            dual = solved[:, 0] - rest * solved[:, 1]
+            columns.append((dual, solved[:, 1], certainty, rest + float(one.offset[0]), diagonal))
+            self._members.append(members)
+            self._factors.append(factor)
+        duals, bases, certainties, levels, diagonals = zip(*columns, strict=True)
+        self._dual, self._basis = np.column_stack(duals), np.column_stack(bases)
+        self._certainty, self._beta = np.array(certainties), np.array(levels)
+        self._precision = np.column_stack(diagonals)
+        self._targets = np.column_stack([one.sides[:, 0] + one.offset[0] for one in data])
+        self._variances = np.column_stack([one.variances for one in data])
+        self._weights = prior.weights_of(self._dual)
+
+    def leave_one_out(self, positions: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some labelled nodes, each given all others."""
+        precision = self._precision[positions]
+        mean = self._targets[positions] - self._dual[positions] / precision
+        return mean, np.maximum(1 / precision - self._variances[positions], 0.0)
+
+    def latent(self, ids: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return means and variances at some nodes, (n, classes) each."""
+        prior = self._prior
+        mean = prior.values(ids, self._weights) + self._beta
+        variance = np.empty_like(mean)
+        size = max(1, MAX_SHARED_ENTRIES // prior.observed.size)
+        for first in range(0, ids.size, size):
+            part = slice(first, min(first + size, ids.size))
+            shared = prior.with_nodes(ids[part])  # (n, k)
+            solved = self._inverse @ shared
+            left = prior.estimated_variances(ids[part]) - (shared * solved).sum(axis=0)
+            unexplained = 1 - shared.T @ self._basis
+            variance[part] = left[:, None] + unexplained**2 / self._certainty
+            for which, (members, factor) in enumerate(zip(self._members, self._factors, strict=True)):
+                half = scipy.linalg.solve_triangular(factor, solved[members], lower=True)
+                variance[part, which] -= (half**2).sum(axis=0)
+        return mean, np.maximum(variance, 0.0)
+
+
+def fit_sharpness(posteriors: ClassPosteriors, counts: Array, seed: int) -> float:
     """Return the factor of g by which the labels are most probable, each predicted from the others.
 
     At most 2000 nodes are used, the same as for learning the hyper-parameters. The logarithm of the factor
@@ -220,13 +328,7 @@ def fit_sharpness(posteriors: list[Posterior[FeaturePrior]], counts: Array, seed
     positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
         return 1.0
-    if positions.size < len(counts):
-        whole = posteriors[0].prior
-        prior = replace(whole, observed=whole.observed[positions])
-        some = [posterior.observed.select_nodes(positions) for posterior in posteriors]
-        posteriors = [Posterior(one, prior, 0.0, cholesky_solver) for one in some]
-    leave_one_out = [posterior.leave_one_out() for posterior in posteriors]
-    mean, variance = (np.column_stack(part) for part in zip(*leave_one_out, strict=True))
+    mean, variance = posteriors.leave_one_out(positions)
 
     def loss(log_factor: float) -> float:
         probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))
@@ -237,6 +339,30 @@ def fit_sharpness(posteriors: list[Posterior[FeaturePrior]], counts: Array, seed
         loss, bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
     )
     return math.exp(found.x)
+
+
+def leave_one_out_loss(K: Array, counts: Array) -> float:
+    """Return the least logarithmic loss of ridge regressions that predict each node from the others."""
+    path = RidgePath(K, counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=1))
+    unit = float(K.diagonal().mean())
+    solved = (path.solve(unit * penalty).left_out for penalty in PENALTIES)
+    return min(sharpest_loss(left_out, counts)[0] for left_out in solved)
+
+
+def amplitude_by_likelihood(
+    hyper: Hyperparameters, K: Array, data: list[Observations]
+) -> tuple[Hyperparameters, float]:
+    """Return the amplitude that maximises the summed likelihood of all classes, for K at their nodes."""
+
+    def value(log_amplitude: float) -> float:
+        covariance = math.exp(2 * log_amplitude) * K
+        return sum(log_likelihood(one, covariance, 0.0, slopes=False).value for one in data)
+
+    found = scipy.optimize.minimize_scalar(
+        lambda x: -value(x), bounds=LOG_AMPLITUDES, method="bounded", options={"xatol": 0.02}
+    )
+    scale = math.exp(found.x)
+    return replace(hyper, amplitude=scale), -float(found.fun)
 
 
 def dirichlet_observations(ids: NDArray[np.int64], counts: Array, concentration: float) -> list[Observations]:

@@ -128,6 +128,10 @@ class OperatorPrior(Prior):
         spread[self.observed] = dual
         return self.amplitude**2 * np.asarray(self.K @ spread)
 
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """Refuse: an operator does not know a root of K."""
+        raise NotImplementedError
+
     def values(self, nodes: NDArray[np.int64], weights: Array) -> Array:
         """Return those at other positions."""
         return weights[nodes]

@@ -14,15 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, progress_callback, real_number, refuse, whole_number
 from walkernel._door import door
-from walkernel._threads import thread_count
-from walkernel.engines import resolve
-from walkernel.features import multiply
-from walkernel.tasks._learning import learn_hyperparameters
 from walkernel.tasks._likelihood import MIN_SCALE, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, node_ids
 from walkernel.tasks._observations import KnownNodes, first_twins, mean_columns
-from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._prior import LEARNED, NodeGP, WalkPrior
+from walkernel.tasks._posterior import Posterior
+from walkernel.tasks._prior import LEARNED, NodeGP
 from walkernel.tasks._solvers import MAX_CHOLESKY_NODES
 
 
@@ -128,19 +124,17 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         noise_std : array of float, (n,), optional
             Known standard deviations of single observations, in addition to the fitted noise.
         """
-        kernel, learn, spec_for = self._check_search(LEARNED)
-        engine, system = resolve(self.engine), self._check_solver()
+        learn, system = self._check_learning(LEARNED), self._check_solver()
         noise = real_number("noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number("nugget", self.nugget, minimum=0)
-        start = self._start(kernel, learn, noise, max(nugget, noise * ("nugget" in learn)))
         columns = mean_columns(self.graph, self.mean, self.covariates)
         check_flag("twins", self.twins)
         representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, representative)
         observed = nodes.observations(X, y, noise_std)
-        learned = learn_hyperparameters(self.graph, spec_for, engine, [observed], start, learn)
+        learned, whole = self._learn([observed], learn, noise, max(nugget, noise * ("nugget" in learn)))
         unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
-        prior = WalkPrior(learned.spec, learned.hyper.scaled(1 / unit), engine)
+        prior = replace(whole, hyper=learned.hyper.scaled(1 / unit))
         posterior = Posterior(observed.scaled(unit), prior.at(observed.ids), prior.hyper.noise, system)
         self._set(learned, prior)
         self.noise_, self.nugget_ = learned.hyper.noise, learned.hyper.nugget
@@ -227,7 +221,7 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         for part, nodes in prior.blocks(representative):
             mean[part] = posterior.mean(nodes, columns[part])
             if return_std:
-                variance[part] = posterior_variances([posterior], nodes, columns[part])[:, 0]
+                variance[part] = prior.posterior_variances([posterior], nodes, columns[part])[:, 0]
         return (unit * mean, unit * np.sqrt(variance + extra)) if return_std else unit * mean
 
     @door
@@ -272,13 +266,12 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         check_flag("include_noise", include_noise)
         report = progress_callback(progress)
         rng = np.random.default_rng(check_random_seed(random_state))
-        graph = self._spec.graph
+        graph = self._fitted_graph
         ids = np.arange(graph.n_nodes) if X is None else node_ids(graph, X)
         weights, beta = self._posterior.draw(n_samples, rng)
         drawn = self._nodes.columns[ids] @ beta
-        threads = thread_count(self._prior.engine.n_threads)
-        for part, rows in self._prior.blocks(self._nodes.representative[ids]):
-            drawn[part] += multiply(rows, weights, threads)
+        for part, nodes in self._prior.blocks(self._nodes.representative[ids]):
+            drawn[part] += self._posterior.prior.values(nodes, weights)
             if report is not None:
                 report(part.stop, ids.size)
         if include_noise:

@@ -85,7 +85,7 @@ class Learned(NamedTuple):
     """Learned hyper-parameters, the walks they were learned from, and the course of the search."""
 
     hyper: Hyperparameters
-    spec: WalkSpec
+    spec: WalkSpec | None  # None for moments
     log_likelihood: float
     n_evaluations: int
     n_nodes: int
@@ -106,15 +106,7 @@ def learn_hyperparameters(
     """
     if not learn:
         return Learned(start, spec_for(start.kernel), np.nan, 0, 0, 0)
-    for observed in data:
-        _warn_of_rounding(observed)
-    spreads = np.array([observed.spread for observed in data])
-    unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
-    begin = start.scaled(1 / unit)
-    near: dict[str, Any] = {
-        name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
-    }
-    scaled, first = [one.scaled(unit) for one in data], replace(begin, **near)
+    scaled, first, unit = scaled_problem(data, start, learn)
 
     def search_for(kernel: Kernel) -> _Search:
         return _Search(spec_for(kernel), engine, scaled, learn)
@@ -135,6 +127,21 @@ def learn_hyperparameters(
         )
     shift = learned.n_free * math.log(unit)
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
+
+
+def scaled_problem(
+    data: Sequence[Observations], start: Hyperparameters, learn: tuple[str, ...]
+) -> tuple[list[Observations], Hyperparameters, float]:
+    """Return observations and start in units of the spread of y, and this unit."""
+    for observed in data:
+        _warn_of_rounding(observed)
+    spreads = np.array([observed.spread for observed in data])
+    unit = float(spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))
+    begin = start.scaled(1 / unit)
+    near: dict[str, Any] = {
+        name: float(np.clip(getattr(begin, name), *START_RANGE)) for name in LOGARITHMIC if name in learn
+    }
+    return [one.scaled(unit) for one in data], replace(begin, **near), unit
 
 
 def _warn_of_rounding(observed: Observations) -> None:
@@ -228,44 +235,14 @@ def window_ends(kernel: Kernel, widest: float) -> list[float]:
     return ends[::-1]
 
 
-class _Search:
-    """Maximisation of the likelihood with one set of walks."""
+class Trials:
+    """Maximisation of the likelihood over amplitude, noise and nugget for given covariances."""
 
-    def __init__(
-        self, spec: WalkSpec, engine: Engine, data: Sequence[Observations], learn: tuple[str, ...]
-    ) -> None:
-        self._spec, self._engine, self._learn = spec, engine, learn
-        self._all = data
-        self._tried = sample_nodes(data, spec.seed, MAX_TRIAL_NODES)
+    def __init__(self, data: Sequence[Observations], learn: tuple[str, ...]) -> None:
+        self._tried, self._learn = data, learn
 
-    @property
-    def is_cheap(self) -> bool:
-        """Whether the walks from the trial nodes are small enough to be drawn speculatively."""
-        return record_bytes(self._spec, self._tried[0].ids.size) <= MAX_SPECULATIVE_BYTES
-
-    @cached_property
-    def _tried_features_of(self) -> FeaturesOf:
-        return features_of(self._spec, self._tried[0].ids, self._engine)
-
-    def _gram(self, hyper: Hyperparameters) -> Array:
-        """Return ΦΦᵀ of the trial nodes."""
-        rows = hyper.rows(self._tried_features_of(hyper.weights))
-        return gram(rows, rows)
-
-    def best_start(self, start: Hyperparameters) -> Hyperparameters:
-        """Return the best of the given start and of those that split the variance of y, 1, differently."""
-        shapes: list[Array | None] = [start.modulation]
-        if start.modulation is not None:  # its likelihood has many maxima: peaks at single lengths, too
-            shapes += list(0.1 + np.eye(start.n_terms)[1 : 1 + MAX_PEAKS])
-        starts = [self._evaluate(start, self._gram(start))]
-        for shape in shapes:
-            hyper = replace(start, modulation=shape)
-            starts += self._split_variance(hyper, self._gram(hyper))
-        return max(starts, key=lambda one: one.value).hyper
-
-    def trial(self, hyper: Hyperparameters) -> _Trial:
-        """Maximise the likelihood over amplitude, noise and nugget, as far as they are learned."""
-        own = self._gram(hyper)
+    def best(self, hyper: Hyperparameters, own: Array) -> _Trial:
+        """Return the maximum for K at the nodes, (n, n), as far as the three are learned."""
         best = max(self._split_variance(hyper, own), key=lambda one: one.value)
         names = tuple(name for name in self._learn if name in LOGARITHMIC)
         if not names:
@@ -296,6 +273,45 @@ class _Search:
         covariance = hyper.with_nugget(hyper.amplitude**2 * gram)
         found = [log_likelihood(one, covariance, hyper.noise, slopes=False).value for one in self._tried]
         return _Trial(sum(found), hyper, _is_correlated(gram))
+
+
+class _Search(Trials):
+    """Maximisation of the likelihood with one set of walks."""
+
+    def __init__(
+        self, spec: WalkSpec, engine: Engine, data: Sequence[Observations], learn: tuple[str, ...]
+    ) -> None:
+        super().__init__(sample_nodes(data, spec.seed, MAX_TRIAL_NODES), learn)
+        self._spec, self._engine, self._all = spec, engine, data
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether the walks from the trial nodes are small enough to be drawn speculatively."""
+        return record_bytes(self._spec, self._tried[0].ids.size) <= MAX_SPECULATIVE_BYTES
+
+    @cached_property
+    def _tried_features_of(self) -> FeaturesOf:
+        return features_of(self._spec, self._tried[0].ids, self._engine)
+
+    def _gram(self, hyper: Hyperparameters) -> Array:
+        """Return ΦΦᵀ of the trial nodes."""
+        rows = hyper.rows(self._tried_features_of(hyper.weights))
+        return gram(rows, rows)
+
+    def best_start(self, start: Hyperparameters) -> Hyperparameters:
+        """Return the best of the given start and of those that split the variance of y, 1, differently."""
+        shapes: list[Array | None] = [start.modulation]
+        if start.modulation is not None:  # its likelihood has many maxima: peaks at single lengths, too
+            shapes += list(0.1 + np.eye(start.n_terms)[1 : 1 + MAX_PEAKS])
+        starts = [self._evaluate(start, self._gram(start))]
+        for shape in shapes:
+            hyper = replace(start, modulation=shape)
+            starts += self._split_variance(hyper, self._gram(hyper))
+        return max(starts, key=lambda one: one.value).hyper
+
+    def trial(self, hyper: Hyperparameters) -> _Trial:
+        """Maximise the likelihood over amplitude, noise and nugget, as far as they are learned."""
+        return self.best(hyper, self._gram(hyper))
 
     def climb(self, start: Hyperparameters, window: tuple[float, float] = NO_WINDOW) -> tuple[Learned, float]:
         """Return the maximum that L-BFGS finds from a start, and the slope of log p in the log lengthscale.

@@ -69,6 +69,13 @@ class Hyperparameters:
             return features
         return scale_rows(features, self.length / row_lengths(features))
 
+    def normalized(self, K: Array) -> Array:
+        """Return K_ij / √(K_ii K_jj) if the prior is normalised, else K."""
+        if not self.normalize:
+            return K
+        scales = np.sqrt(np.maximum(K.diagonal(), np.finfo(float).tiny))
+        return np.asarray(K / scales / scales[:, None])
+
     def with_nugget(self, covariance: Array) -> Array:
         """Return the covariance of g at distinct nodes, (n, n), from a²ΦΦᵀ."""
         return covariance + self.nugget**2 * np.eye(len(covariance)) if self.nugget else covariance

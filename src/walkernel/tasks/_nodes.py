@@ -10,13 +10,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import Described, check_instance, real_array, refuse, shown, whole_number
-from walkernel.engines import Engine, resolve
+from walkernel._checks import (
+    Described,
+    check_flag,
+    check_instance,
+    one_of,
+    real_array,
+    refuse,
+    shown,
+    whole_number,
+)
+from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_pair
 from walkernel.walks import MAX_WALKS, NO_NODES, SAMPLERS, Sampler, WalkSpec
+
+METHODS = ("auto", "polynomial", "walks")
+FEW_TERMS, MAX_POLYNOMIAL_WORK = 64, 2**36
+"""Terms of a polynomial of middling width, and multiplications up to which exact rows are preferred."""
+MAX_ROWS = 4096
+"""Observed nodes up to which exact rows are preferred to features."""
 
 
 @dataclass(eq=False, repr=False)
@@ -28,8 +43,10 @@ class NodeEstimator(BaseEstimator):
     """
 
     graph: Graph
-    kernel: Kernel
+    kernel: Kernel | None = None
     _: KW_ONLY
+    method: str = "auto"
+    normalize: bool = True
     n_walks: int = 256
     sampler: Sampler | None = None
     random_state: Any = None
@@ -40,14 +57,16 @@ class NodeEstimator(BaseEstimator):
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
         super().set_params(**params)
         if of_kernel:
-            check_instance("kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
+            remedy = "Only kernels have parameters of their own."
+            if not isinstance(self.kernel, Kernel):
+                refuse("kernel", "a Kernel", self.kernel, remedy, TypeError)
             new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
             self.kernel = self.kernel.set_params(**new)
         return self
 
-    def _check_walks(self, pair: str = "symmetric") -> tuple[Pair, WalkSpec, Engine]:
-        """Check the common parameters; return the pair, the walks of its left-hand side and the engine."""
-        graph, kernel = self.graph, self.kernel
+    def _check_walks(self, kernel: Kernel, pair: str = "symmetric") -> tuple[Pair, WalkSpec, Engine]:
+        """Return the pair of a kernel, the walks of its left-hand side and the engine."""
+        graph = self.graph
         n_walks, seed = self._check_sampling()
         if pair == "symmetric" and not kernel.has_root():
             remedy = "NodeSmoother takes it, with the lazy pair."
@@ -61,19 +80,35 @@ class NodeEstimator(BaseEstimator):
         """Check graph, kernel and sampler, and return the number of walks and the seed."""
         graph, kernel = self.graph, self.kernel
         check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
-        check_instance(
-            "kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function."
-        )
+        if kernel is not None:
+            remedy = "For a function of the matrix use PowerSeries.from_function."
+            check_instance("kernel", kernel, Kernel, remedy)
+            check_convergence(graph, kernel)
+        one_of("method", self.method, METHODS)
+        check_flag("normalize", self.normalize)
         n_walks = whole_number("n_walks", self.n_walks, 1, MAX_WALKS)
         if self.sampler is not None:
             check_instance("sampler", self.sampler, Sampler, SAMPLERS)
-        check_convergence(graph, kernel)
         return n_walks, check_random_seed(self.random_state)
+
+    def _choose_method(self, n_observed: int) -> str:
+        """Return how the kernel is computed for so many observed nodes: a function of the arguments alone."""
+        graph, on_cpu = self.graph, isinstance(resolve(self.engine), CPU)
+        if self.method == "polynomial":
+            if graph.directed:
+                refuse("method", "'walks' or 'auto' for a directed graph", self.method)
+            if not on_cpu:
+                refuse("method", "'walks' or 'auto' on this engine", self.method, "Use engine=None.")
+            return "polynomial"
+        work = n_observed * FEW_TERMS * (2 * graph.n_edges + graph.n_nodes)
+        few = n_observed <= MAX_ROWS and work <= MAX_POLYNOMIAL_WORK
+        exact = few and on_cpu and not graph.directed and self.sampler is None
+        return "polynomial" if exact and self.method == "auto" else "walks"
 
     def _requested_ids(self, X: Any) -> NDArray[np.int64]:
         """Return the ids of nodes that a fitted estimator is asked for."""
-        check_is_fitted(self, "_spec")
-        return node_ids(self._spec.graph, X)
+        check_is_fitted(self, "_fitted_graph")
+        return node_ids(self._fitted_graph, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

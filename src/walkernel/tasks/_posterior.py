@@ -5,8 +5,8 @@ For merged observations z of variances r at n nodes, S = K + diag(r), and a flat
     mean      h*·β + k*ᵀ S⁻¹ (z − Hβ),                     k* = Cov(g, g*),   β = A⁻¹ HᵀΣ⁻¹y,   A = HᵀΣ⁻¹H,
     variance  Var(g*) − k*ᵀ S⁻¹ k* + ρᵀ A⁻¹ ρ,              ρ = h* − Hᵀ S⁻¹ k*,
 
-and, for K = a²ΦΦᵀ, a draw of the whole function is a draw of the prior, a Φ w, plus the mean that belongs to
-the residuals of that draw: one vector of weights for all nodes (pathwise conditioning).
+and a draw of the whole function is a draw of the prior plus the mean that belongs to the residuals of that
+draw (pathwise conditioning).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import FeaturePrior, Prior, Solver, cholesky_solver
+from walkernel.tasks._solvers import Prior, Solver, cholesky_solver
 
 SomePrior = TypeVar("SomePrior", bound=Prior)
 
@@ -90,22 +90,22 @@ class Posterior(Generic[SomePrior]):
             1 / precisions - merged.variances, 0.0
         )
 
-    def draw(self: Posterior[FeaturePrior], n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return weights, (n_nodes, n_samples), and β, (q, n_samples), of functions of the posterior.
+    def draw(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return functions of the posterior, as the prior's ``values`` takes them, and β, (q, n_samples).
 
-        Each is φ·weights + h·β at every node of the graph.
+        Each is the sum of its value and h·β at every node of the graph.
         """
-        features, amplitude = self.prior.observed, self.prior.amplitude
-        drawn = rng.standard_normal((features.shape[1], n_samples))
+        drawn = self.prior.draw(n_samples, rng)
         observed, place = self.observed, self.observed.place
         noise = np.sqrt(observed.variances + self._noise**2)[:, None]
-        values = amplitude * (features @ drawn)[place] + noise * rng.standard_normal((place.size, n_samples))
+        values = self.prior.values(self.prior.observed, drawn)[place]
+        values = values + noise * rng.standard_normal((place.size, n_samples))
         sides = np.column_stack([observed.sides[:, :1] - values, observed.sides[:, 1:]])
         merged = observed._replace(sides=sides).merged(self._noise)
         solved = self.system.solve(merged.sides[:, :n_samples])
         outer = merged.sides[:, n_samples:].T @ solved
         beta = np.asarray(np.linalg.solve(self._certainty, outer), dtype=np.float64)
-        weights = amplitude * drawn + self.prior.weights_of(solved - self._basis @ beta)
+        weights = drawn + self.prior.weights_of(solved - self._basis @ beta)
         return weights, beta + observed.offset[:, None]
 
 

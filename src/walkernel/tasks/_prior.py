@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from walkernel._checks import check_flag, one_of, real_number, refuse, whole_number
+from walkernel._checks import one_of, real_number, refuse, whole_number
 from walkernel._door import warn
-from walkernel.engines import Engine
+from walkernel.engines import Engine, resolve
 from walkernel.features import Symmetric
-from walkernel.kernels import Kernel, PowerSeries
+from walkernel.graph import Graph
+from walkernel.kernels import Diffusion, Kernel, Matern, PowerSeries
 from walkernel.planning import (
     check_covariance,
     checked_sampler,
@@ -23,13 +24,17 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
-from walkernel.tasks._learning import Learned, SpecFor
+from walkernel.tasks._learning import Learned, SpecFor, learn_hyperparameters, sample_nodes, sample_positions
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
-from walkernel.tasks._nodes import NodeEstimator
-from walkernel.tasks._observations import Array
+from walkernel.tasks._moment_learning import learn_by_moments
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments
+from walkernel.tasks._nodes import NodeEstimator, check_random_seed
+from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._polynomial_prior import PolynomialPrior
+from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._solvers import SOLVERS, FeaturePrior, Solver, make_solver
 from walkernel.tasks._walk_cache import WALK_CACHE
-from walkernel.walks import NO_NODES, WalkSpec
+from walkernel.walks import NO_NODES, Sampler, WalkSpec
 
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
 MAX_FREE_TERMS = 32
@@ -42,16 +47,54 @@ class NodeGP(NodeEstimator):
 
     learn: tuple[str, ...] | None = None
     amplitude: float = 1.0
-    normalize: bool = False
     solver: str = "auto"
     tol: float = 1e-8
     max_iter: int = 1000
 
-    def _check_search(self, allowed: tuple[str, ...]) -> tuple[Kernel, tuple[str, ...], SpecFor]:
-        """Return the kernel that a search begins with, what is learned, and which walks serve a kernel."""
-        graph, kernel, sampler = self.graph, self.kernel, self.sampler
+    def _check_learning(self, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        """Check the parameters of the prior, and return the names of what is learned."""
+        self._check_sampling()
+        if self.kernel is not None:
+            check_covariance(self.graph, self.kernel)
+        elif self.graph.directed:
+            check_covariance(self.graph, Diffusion())
+        return learned_names(self.learn, self.kernel, allowed)
+
+    def _learn(
+        self, data: Sequence[Observations], learn: tuple[str, ...], noise: float = 0.0, nugget: float = 0.0
+    ) -> tuple[Learned, WalkPrior | PolynomialPrior]:
+        """Learn the hyper-parameters from sets of observations of the same nodes, and return the prior."""
+        ids, seed, engine = data[0].ids, check_random_seed(self.random_state), resolve(self.engine)
+        method = self._choose_method(ids.size)
+        if method == "polynomial" and "modulation" not in learn and self._is_resolved():
+            moments = Moments(
+                self.graph, ids[sample_positions(ids.size, seed, MAX_COMPARED_NODES)], engine.n_threads
+            )
+            start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
+            if learn:
+                some = sample_nodes(data, seed, MAX_COMPARED_NODES)
+                learned, self.candidates_ = learn_by_moments(moments, some, start, learn, self.kernel)
+            else:
+                learned, self.candidates_ = Learned(start, None, np.nan, 0, 0, 0), []
+            return learned, PolynomialPrior(moments.basis(learned.hyper.kernel.matrix), learned.hyper)
+        found: list[Learned] = []
+        for kernel in WALKED_FAMILY if self.kernel is None else (self.kernel,):
+            center, spec_for = self._walks_for(kernel, learn)
+            start = self._start(center, learn, noise, nugget)
+            found.append(learn_hyperparameters(self.graph, spec_for, engine, data, start, learn))
+        best = max(found, key=lambda one: one.log_likelihood if len(found) > 1 else 0.0)
+        self.candidates_ = [Candidate(one.hyper.kernel, one.log_likelihood) for one in found]
+        assert best.spec is not None
+        return best, WalkPrior(best.spec, best.hyper, engine)
+
+    def _is_resolved(self) -> bool:
+        """Return whether polynomials resolve the variances of the kernel at all nodes."""
+        return self.kernel is None or self.kernel.matrix != "adjacency"
+
+    def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, SpecFor]:
+        """Return the kernel that a search by walks begins with, and which walks serve a kernel."""
+        graph, sampler = self.graph, self.sampler
         n_walks, seed = self._check_sampling()
-        learn = learned_names(self.learn, kernel, allowed)
         if "lengthscale" in learn and kernel.has_root():
             widest = kernel.with_lengthscale(widest_served(graph, kernel))
             if widest.lengthscale < kernel.lengthscale:  # type: ignore[operator]
@@ -60,19 +103,18 @@ class NodeGP(NodeEstimator):
                     f"those up to {widest}."
                 )
                 kernel = widest
-        check_covariance(graph, kernel)
 
         def spec_for(center: Kernel) -> WalkSpec:
             chosen = sampler or choose_sampler(graph, *served_kernels(graph, center, learn), n_walks=n_walks)
             return WalkSpec(graph, NO_NODES, n_walks, chosen, seed, matrix=kernel.matrix)
 
         if "lengthscale" in learn:
-            return kernel, learn, spec_for
+            return kernel, spec_for
         spec = spec_for(kernel)
         checked_sampler(graph, Symmetric(kernel), spec.sampler, n_walks)
-        return kernel, learn, lambda _: spec
+        return kernel, lambda _: spec
 
-    def _check_solver(self, n_systems: int = 1) -> Callable[[FeaturePrior, Array], Solver]:
+    def _check_solver(self, n_systems: int = 1) -> Callable[[Any, Array], Solver]:
         """Return what solves linear systems of a prior and variances."""
         return partial(
             make_solver,
@@ -87,25 +129,24 @@ class NodeGP(NodeEstimator):
     ) -> Hyperparameters:
         """Return the hyper-parameters that a search begins with."""
         amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
-        check_flag("normalize", self.normalize)
         start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
         return free_modulation(start) if "modulation" in learn else start
 
-    def _set(self, learned: Learned, prior: WalkPrior) -> None:
+    def _set(self, learned: Learned, prior: WalkPrior | PolynomialPrior) -> None:
         """Set the fitted attributes that do not depend on the observations."""
-        hyper, spec = learned.hyper, learned.spec
-        self._spec, self._prior = spec, prior
+        hyper = learned.hyper
+        self._prior, self._fitted_graph = prior, prior.graph
         f, matrix = hyper.modulation, hyper.kernel.matrix
         self.kernel_ = hyper.kernel if f is None else PowerSeries(np.convolve(f, f), matrix=matrix)
         self.modulation_, self.amplitude_ = f, hyper.amplitude
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
-        self.sampler_, self.n_features_in_ = spec.sampler, 1
+        self.method_, self.sampler_, self.n_features_in_ = prior.method, prior.sampler, 1
 
 
-def learned_names(learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def learned_names(learn: Any, kernel: Kernel | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the hyper-parameters to learn; None means the default ones."""
-    has_lengthscale = kernel.lengthscale is not None
+    has_lengthscale = kernel is None or kernel.lengthscale is not None
     if learn is None:
         free = ("lengthscale", "amplitude", "noise") if has_lengthscale else ("amplitude", "noise")
         return tuple(name for name in free if name in allowed)
@@ -117,6 +158,8 @@ def learned_names(learn: Any, kernel: Kernel, allowed: tuple[str, ...]) -> tuple
         refuse("learn", rule, learn)
     if "lengthscale" in names and not has_lengthscale:
         refuse("learn", "without 'lengthscale' for a kernel that has none", kernel, "Use learn=None.")
+    if kernel is None and "lengthscale" not in names:
+        refuse("kernel", "given where its lengthscale is not learned", None)
     if "modulation" in names and {"lengthscale", "amplitude"} & set(names):
         refuse("learn", "without 'lengthscale' and 'amplitude' where f itself is learned", learn)
     return names
@@ -135,6 +178,10 @@ def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
     return replace(hyper, amplitude=1.0, modulation=f[:length])
 
 
+WALKED_FAMILY = (Diffusion(), Matern(1.5), Matern(2.5))
+"""Kernels whose lengthscales are learned by walks where no kernel is given."""
+
+
 @dataclass(frozen=True, eq=False)
 class WalkPrior:
     """g ~ N(0, a²ΦΦᵀ + ν²I) at all nodes of a graph: where a Gaussian process gets its covariance from.
@@ -146,6 +193,17 @@ class WalkPrior:
     spec: WalkSpec
     hyper: Hyperparameters
     engine: Engine
+    method: ClassVar[str] = "walks"
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.spec.graph
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler of the walks."""
+        return self.spec.sampler
 
     def at(self, ids: NDArray[np.int64]) -> FeaturePrior:
         """Return the prior of g at some nodes."""
@@ -156,6 +214,10 @@ class WalkPrior:
         """Yield some nodes, as the prior takes them, in blocks."""
         for part, features in WALK_CACHE.blocks(self.spec, self.hyper.weights, ids, self.engine):
             yield part, self._rows(features, ids[part])
+
+    def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
+        """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors)."""
+        return posterior_variances(posteriors, nodes, columns)
 
     def _rows(self, features: scipy.sparse.csr_array, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""

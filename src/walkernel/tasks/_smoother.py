@@ -9,35 +9,45 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from walkernel._checks import check_flag
+from walkernel._checks import check_flag, refuse
 from walkernel._door import door, warn
+from walkernel.engines import resolve
 from walkernel.features import HostFeatures, identity_features
-from walkernel.operators import Groups, normalize_columns, standard_errors
+from walkernel.operators import ChebyshevBasis, Groups, normalize_columns, standard_errors
+from walkernel.tasks._choice import choose_prior
+from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets
+from walkernel.tasks._polynomial_prior import PolynomialPrior
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import WalkSpec
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
-    """Predict v̂_i = Σ_j K̂_ij v_j over the known nodes j, or that divided by Σ_j K̂_ij.
+    """Predict v̂_i = Σ_j K_ij v_j / Σ_j K_ij over the known nodes j, or the sum alone.
 
-    The walks of the known nodes and of the requested nodes are independent, so v̂ is unbiased, also at known
-    nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from the requested
-    nodes only.
+    With walks, those of the known nodes and of the requested nodes are independent, so sums are unbiased, also
+    at known nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from the
+    requested nodes only.
 
     Parameters
     ----------
     graph : Graph
         The graph.
-    kernel : Kernel
-        The kernel.
-    n_walks : int
-        Walks from each node.
-    sampler : Sampler, optional
-        How walks are drawn; chosen for the kernel if not given.
+    kernel : Kernel, optional
+        The kernel. None compares Diffusion and Matérn kernels of several widths by the squared error of each
+        known value predicted from the others.
+    method : {"auto", "polynomial", "walks"}
+        How the kernel is computed: exactly by polynomials of the matrix, or from walks. "auto" is exact for
+        undirected graphs that are not too large, unless the kernel has negative eigenvalues.
+    average : bool
+        Divide by Σ_j K_ij: a weighted mean of the known values.
     normalize : bool
-        Divide by Σ_j K̂_ij: a weighted mean of the known values.
+        Replace K by K_ij / √(K_ii K_jj); with method "polynomial" only.
+    n_walks : int
+        Walks from each node, where walks are used.
+    sampler : Sampler, optional
+        How walks are drawn; chosen for the kernel if not given. A sampler that is given implies walks.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
@@ -45,21 +55,26 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
 
     Attributes
     ----------
-    pair_ : str
-        "symmetric" or "lazy".
-    sampler_ : Sampler
+    kernel_ : Kernel
+        The kernel that is used.
+    method_ : str
+        "polynomial" or "walks".
+    pair_ : str or None
+        "symmetric" or "lazy"; None without walks.
+    sampler_ : Sampler or None
         The sampler that is used.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> ring = wk.Graph.from_edges([(i, (i + 1) % 20) for i in range(20)])
-    >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0), normalize=True)
+    >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0))
     >>> prediction = smoother.fit([0, 10], [1.0, -1.0]).predict([1, 9])
     >>> bool(prediction[0] > 0.5 and prediction[1] < -0.5)
     True
     """
 
+    average: bool = True
     normalize: bool = False
 
     @door
@@ -72,20 +87,39 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
             A repeated node must have the same value each time, and counts once.
         y : array of float, (n,) or (n, n_outputs)
         """
-        pair, spec, engine = self._check_walks("auto")
-        check_flag("normalize", self.normalize)
+        self._check_sampling()
+        check_flag("average", self.average)
         ids = node_ids(self.graph, X)
         targets = node_targets(self.graph, ids, y)
         known, first = np.unique(ids, return_index=True)
         values = targets[first].reshape(known.size, -1)
+        kernel = self.kernel
+        if self.graph.directed and kernel is None:
+            refuse("kernel", "given for a directed graph", None)
+        exact = self._choose_method(known.size) == "polynomial"
+        if exact and kernel is not None:
+            exact = kernel.matrix != "adjacency" and kernel.has_root() and kernel.is_positive_semidefinite()
+        if kernel is None:
+            chosen = choose_prior(self, known, lambda at, K: -_left_out_error(K, values[at]))
+            kernel, exact = chosen.prior.hyper.kernel, chosen.prior.method == "polynomial"
+        self._fitted_graph, self.kernel_, self.n_features_in_ = self.graph, kernel, 1
+        columns = np.column_stack([values, np.ones(known.size)])
+        self._mean = values.mean(axis=0)
+        self._output = (targets.shape[1:], self.average)
+        if exact:
+            basis = ChebyshevBasis(self.graph, kernel.matrix, resolve(self.engine).n_threads)
+            hyper = Hyperparameters(kernel, 1.0, 0.0, normalize=self.normalize)
+            self._weights = PolynomialPrior(basis, hyper).at(known).weights_of(columns)
+            self.method_, self.pair_, self.sampler_ = "polynomial", None, None
+            return self
+        if self.normalize:
+            refuse("normalize", "False with walks", self.normalize)
+        pair, spec, engine = self._check_walks(kernel, "auto")
         self._pair, self._engine = pair, engine
         right = self._right_side(spec, known)
-        values = np.column_stack([values, np.ones(known.size)])
-        self.pair_, self.sampler_, self.n_features_in_ = pair.pair, spec.sampler, 1
-        self._spec, self._mean = spec, values[:, :-1].mean(axis=0)
-        self._weights = np.asarray(right.matrix.T @ values)
-        self._known = (known, values)
-        self._output = (targets.shape[1:], self.normalize)
+        self.method_, self.pair_, self.sampler_ = "walks", pair.pair, spec.sampler
+        self._spec, self._known = spec, (known, columns)
+        self._weights = np.asarray(right.matrix.T @ columns)
         return self
 
     def _right_side(self, spec: WalkSpec, known: NDArray[np.int64]) -> HostFeatures:
@@ -106,7 +140,8 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         return_std : bool
             Also return standard errors, by the jackknife over at least 16 independent groups of walks. They
             measure the distance to the value of infinitely many walks, not to the truth. The walks of all
-            nodes concerned are sampled once more. NaN where a value is the mean of the known values.
+            nodes concerned are sampled once more. NaN where a value is the mean of the known values. They
+            are 0 where the kernel is exact.
 
         Returns
         -------
@@ -117,18 +152,21 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         --------
         >>> import walkernel as wk
         >>> ring = wk.Graph.from_edges([(i, (i + 1) % 20) for i in range(20)])
-        >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0)).fit([0, 10], [1.0, -1.0])
+        >>> smoother = wk.NodeSmoother(ring, wk.Diffusion(2.0), method="walks").fit([0, 10], [1.0, -1.0])
         >>> values, stderr = smoother.predict([1, 9], return_std=True)
         >>> values.shape, bool((stderr < 0.1).all())
         ((2,), True)
         """
         ids = self._requested_ids(X)
         check_flag("return_std", return_std)
-        shape, normalize = self._output
-        sums = WALK_CACHE.features(self._spec, self._pair, ids, self._engine) @ self._weights
+        shape, average = self._output
+        if self.method_ == "polynomial":
+            sums = self._weights[ids]
+        else:
+            sums = WALK_CACHE.features(self._spec, self._pair, ids, self._engine) @ self._weights
         values, total = sums[:, :-1], sums[:, -1:]
         met = total > 0
-        if normalize:
+        if average:
             values = np.where(met, values / np.where(met, total, 1.0), self._mean)
             if not met.all():
                 warn(
@@ -137,7 +175,9 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
                 )
         if not return_std:
             return values.reshape(ids.size, *shape)
-        errors = self._standard_errors(ids, values, np.where(met, total, np.nan) if normalize else None)
+        if self.method_ == "polynomial":
+            return values.reshape(ids.size, *shape), np.zeros((ids.size, *shape))
+        errors = self._standard_errors(ids, values, np.where(met, total, np.nan) if average else None)
         return values.reshape(ids.size, *shape), errors.reshape(ids.size, *shape)
 
     def _standard_errors(
@@ -162,3 +202,12 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
             :, :, None
         ]
         return standard_errors(ratios) * units[:-1]
+
+
+def _left_out_error(K: NDArray[np.float64], values: NDArray[np.float64]) -> float:
+    """Return the mean squared error of weighted means that predict each value from the others."""
+    weights = K - np.diag(K.diagonal())
+    totals = weights.sum(axis=1, keepdims=True)
+    tiny = np.finfo(float).tiny
+    means = np.where(totals > tiny, weights @ values / np.maximum(totals, tiny), values.mean(axis=0))
+    return float(np.mean((means - values) ** 2))

@@ -65,6 +65,11 @@ class Prior(ABC):
         """Number of floats that the covariances with one other node take."""
         return int(self.observed.shape[0])
 
+    @property
+    def product_cost(self) -> int:
+        """Multiplications that a product with one column takes."""
+        return self.row_size**2
+
     @abstractmethod
     def products(self) -> CovarianceProducts:
         """Return the products with the covariance of the observed nodes."""
@@ -82,6 +87,10 @@ class Prior(ABC):
         """Return what ``values`` needs of a dual solution, (n,) or (n, c)."""
 
     @abstractmethod
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """Return draws of g at all nodes, as ``values`` takes them."""
+
+    @abstractmethod
     def values(self, nodes: Any, weights: Array) -> Array:
         """Return the covariances of other nodes with the observed ones, times a dual solution."""
 
@@ -89,6 +98,10 @@ class Prior(ABC):
     def covariance(self) -> Array:
         """The covariance of the observed nodes, (n, n)."""
         return self.with_nodes(self.observed)
+
+    def covariance_of(self, positions: NDArray[np.int64]) -> Array:
+        """Return the covariance of some of the observed nodes, (k, k)."""
+        return self.covariance[np.ix_(positions, positions)]
 
     def blocks(self, nodes: Any) -> Iterator[tuple[slice, Array]]:
         """Yield the covariances with other nodes in blocks of columns."""
@@ -100,6 +113,16 @@ class Prior(ABC):
 
 class FeaturePrior(Prior):
     """g ~ N(0, a²ΦΦᵀ): nodes are given by their rows of Φ, a csr_array, (n, n_nodes)."""
+
+    @property
+    def product_cost(self) -> int:
+        """Multiplications with Φᵀ and with Φ."""
+        return 2 * int(self.observed.nnz)
+
+    def covariance_of(self, positions: NDArray[np.int64]) -> Array:
+        """Return the covariance of some of the observed nodes, (k, k)."""
+        some = self.observed[positions]
+        return self.amplitude**2 * gram(some, some)
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
@@ -120,6 +143,10 @@ class FeaturePrior(Prior):
     def variances(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²‖φ*‖², (k,)."""
         return self.amplitude**2 * np.asarray(nodes.power(2).sum(axis=1))
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """Return standard normal weights of the features, times a."""
+        return self.amplitude * rng.standard_normal((self.observed.shape[1], n_draws))
 
     def weights_of(self, dual: Array) -> Array:
         """Return a²Φᵀ times a dual solution: weights of the features."""
@@ -290,16 +317,14 @@ class AutoSolver(CGSolver):
 
     _cholesky: CholeskySolver | None = None
 
-    def __init__(
-        self, prior: FeaturePrior, variances: Array, *, tol: float, max_iter: int, n_systems: int
-    ) -> None:
+    def __init__(self, prior: Prior, variances: Array, *, tol: float, max_iter: int, n_systems: int) -> None:
         super().__init__(prior, variances, tol=tol, max_iter=max_iter)
         self._prior, self._n_systems = prior, n_systems
 
     def best_for(self, n_sides: int) -> Solver:
         """Return a Cholesky solver if it costs less, judged by the iterations used so far."""
         n = self._variances.size
-        cg_seconds = n_sides * max(self.n_iter, 10) * 2 * self._prior.observed.nnz / SPARSE_SPEED
+        cg_seconds = n_sides * max(self.n_iter, 10) * self._prior.product_cost / SPARSE_SPEED
         cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
         fits = self._n_systems * n**2 <= MAX_CHOLESKY_NODES**2
         if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
@@ -313,7 +338,7 @@ def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
 
 
 def make_solver(
-    prior: FeaturePrior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
+    prior: Prior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
 ) -> Solver:
     """Return a solver of a²ΦΦᵀ + diag(r), one of ``n_systems`` systems, by its name."""
     small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2

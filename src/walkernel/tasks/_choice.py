@@ -1,0 +1,91 @@
+"""Which kernel, and how it is computed, where the user leaves it open.
+
+Kernels are compared on at most 500 observed nodes by a score of their covariance there, all of them on one
+set of Chebyshev moments, or of walks, for each matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel.engines import resolve
+from walkernel.features import Symmetric
+from walkernel.kernels import Kernel
+from walkernel.planning import check_covariance, checked_sampler, choose_sampler, widest_served
+from walkernel.tasks._learning import sample_positions
+from walkernel.tasks._likelihood import Hyperparameters
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, best_kernel, kernel_family
+from walkernel.tasks._nodes import NodeEstimator
+from walkernel.tasks._observations import Array
+from walkernel.tasks._polynomial_prior import PolynomialPrior
+from walkernel.tasks._prior import WalkPrior
+from walkernel.tasks._walk_cache import WALK_CACHE
+from walkernel.walks import NO_NODES, WalkSpec
+
+Score = Callable[[NDArray[np.int64], Array], float]
+"""Takes positions of observed nodes and their covariance, (n, n); the larger its result, the better."""
+MAX_WALKED_WIDTH = 8.0
+"""Lengthscale of the widest kernel that is tried by walks: σ of Diffusion, κ/√(2ν) of Matérn."""
+
+
+class Choice(NamedTuple):
+    """The prior that was chosen, and the kernels that were compared, the best one first."""
+
+    prior: WalkPrior | PolynomialPrior
+    candidates: list[Candidate]
+
+
+def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score) -> Choice:
+    """Return the prior of an estimator for some observed nodes: its kernel, or that of the best score."""
+    n_walks, seed = estimator._check_sampling()
+    graph, kernel = estimator.graph, estimator.kernel
+    engine = resolve(estimator.engine)
+    if kernel is not None:
+        check_covariance(graph, kernel)
+    method = estimator._choose_method(ids.size)
+    if kernel is not None and kernel.matrix == "adjacency" and estimator.method == "auto":
+        method = "walks"
+    positions = sample_positions(ids.size, seed, MAX_COMPARED_NODES)
+    some = ids[positions]
+
+    def value(kernel: Kernel, K: Array) -> float:
+        return score(
+            positions, Hyperparameters(kernel, 1.0, 0.0, normalize=estimator.normalize).normalized(K)
+        )
+
+    if method == "polynomial":
+        moments = Moments(graph, some, engine.n_threads)
+        tried = [] if kernel is not None else best_kernel(moments, kernel_family(graph), value)
+        chosen = kernel or tried[0].kernel
+        hyper = Hyperparameters(chosen, 1.0, 0.0, normalize=estimator.normalize)
+        return Choice(PolynomialPrior(moments.basis(chosen.matrix), hyper), tried)
+
+    def spec_for(*kernels: Kernel) -> WalkSpec:
+        sampler = estimator.sampler or choose_sampler(graph, *kernels, n_walks=n_walks)
+        return WalkSpec(graph, NO_NODES, n_walks, sampler, seed, matrix=kernels[0].matrix)
+
+    tried = []
+    if kernel is None:
+        family = [one for kind in kernel_family(graph) for one in kind if _is_walked(estimator, one)]
+        spec = spec_for(*family)
+        for one in family:
+            rows = WALK_CACHE.features(spec, one, some, engine)
+            tried.append(Candidate(one, value(one, (rows @ rows.T).toarray())))
+        tried.sort(key=lambda one: one.score, reverse=True)
+    chosen = kernel or tried[0].kernel
+    spec = spec_for(chosen) if kernel is not None else spec
+    checked_sampler(graph, Symmetric(chosen), spec.sampler, n_walks)
+    hyper = Hyperparameters(chosen, 1.0, 0.0, normalize=estimator.normalize)
+    return Choice(WalkPrior(spec, hyper, engine), tried)
+
+
+def _is_walked(estimator: NodeEstimator, kernel: Kernel) -> bool:
+    """Return whether a kernel of the family is compared by walks: normalized, and not too wide for them."""
+    nu = getattr(kernel, "nu", 0.5)
+    width = (kernel.lengthscale or 0.0) / np.sqrt(2 * nu)
+    affordable = min(MAX_WALKED_WIDTH, widest_served(estimator.graph, kernel))
+    return kernel.matrix == "normalized" and width <= affordable

@@ -1,0 +1,142 @@
+"""Hyper-parameters by maximum marginal likelihood, with exact covariances from Chebyshev moments.
+
+Kernels of one family, or of all, are compared on at most 500 observed nodes, each with its best amplitude and
+noise; the lengthscale of the best one is then refined between its neighbours. Where the noise is the same for
+all observations and no node is observed twice, amplitude and noise follow from one eigendecomposition: for
+Cov(y) = a²(K + λI), K = VDVᵀ, everything in
+
+    −2 log p(y) = (m − q) log a² + log det(K + λI) + log det Hᵀ(K + λI)⁻¹H + (m − q)(1 + log 2π),
+    a² = yᵀQy / (m − q)
+
+is a sum over the eigenvalues D + λ. Otherwise L-BFGS finds them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+
+from walkernel._door import warn
+from walkernel.kernels import Kernel
+from walkernel.tasks._learning import Learned, Trials, scaled_problem
+from walkernel.tasks._likelihood import LOG_2PI, Hyperparameters
+from walkernel.tasks._moments import Candidate, Moments, best_kernel, kernel_family, lengthscales
+from walkernel.tasks._observations import Array, Observations
+
+NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
+"""Ratios λ of noise and prior variance that are compared before the best one is refined."""
+
+
+class Fit(NamedTuple):
+    """The likelihood of a kernel with the best amplitude and noise."""
+
+    value: float
+    hyper: Hyperparameters
+
+
+def learn_by_moments(
+    moments: Moments,
+    data: Sequence[Observations],
+    start: Hyperparameters,
+    learn: tuple[str, ...],
+    kernel: Kernel | None,
+) -> tuple[Learned, list[Candidate]]:
+    """Return the hyper-parameters of largest likelihood, and the kernels that were compared.
+
+    ``data`` are sets of observations of the nodes of the moments, at most 500. Where no kernel is given, the
+    whole family is compared.
+    """
+    scaled, begin, unit = scaled_problem(data, start, learn)
+    fits: dict[Kernel, Fit] = {}
+
+    def fit(kernel: Kernel, K: Array) -> float:
+        hyper = replace(begin, kernel=kernel)
+        fits[kernel] = _best_scales(hyper, hyper.normalized(K), scaled, learn)
+        return fits[kernel].value
+
+    if kernel is not None and "lengthscale" not in learn:
+        best, candidates = kernel, [Candidate(kernel, fit(kernel, moments.exact(kernel)))]
+    else:
+        kinds = kernel_family(moments.graph) if kernel is None else [lengthscales(moments.graph, kernel)]
+        candidates = best_kernel(moments, kinds, fit)
+        best = _refined(moments, kinds, candidates[0].kernel, fit, fits)
+    found = fits[best]
+    n_free = sum(one.place.size - one.offset.size for one in data)
+    value = found.value - n_free * math.log(unit)
+    hyper = found.hyper.scaled(unit)
+    kept = {name: getattr(start, name) for name in ("amplitude", "noise", "nugget") if name not in learn}
+    return Learned(replace(hyper, **kept), None, value, len(fits), data[0].ids.size, n_free), candidates
+
+
+def _refined(
+    moments: Moments,
+    kinds: Sequence[Sequence[Kernel]],
+    best: Kernel,
+    fit: Callable[[Kernel, Array], float],
+    fits: dict[Kernel, Fit],
+) -> Kernel:
+    """Return the kernel with the best lengthscale between the neighbours of the best one so far."""
+    kind = next(kind for kind in kinds if best in kind)
+    tried = [kernel for kernel in kind if kernel in fits]
+    place = tried.index(best)
+    ends = tried[max(0, place - 1)], tried[min(len(tried) - 1, place + 1)]
+    low, high = (math.log(float(end.lengthscale)) for end in ends)  # type: ignore[arg-type]
+    if place == len(tried) - 1 and place and fits[best].value > fits[tried[-2]].value + 0.5:
+        warn(
+            f"the likelihood still grows with the lengthscale at {best}, the widest kernel that was tried. "
+            "Either the data do not determine the lengthscale, or the kernel should be wider."
+        )
+
+    def loss(log_width: float) -> float:
+        kernel = best.with_lengthscale(math.exp(log_width))
+        terms = moments.terms(kernel)
+        if terms is None:
+            return math.inf
+        return -fit(kernel, moments.covariance(kernel, terms))
+
+    if high > low:
+        scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
+    same = [one for one in fits if one.with_lengthscale(1.0) == best.with_lengthscale(1.0)]
+    return max(same, key=lambda one: fits[one].value)
+
+
+def _best_scales(
+    hyper: Hyperparameters, K: Array, data: Sequence[Observations], learn: tuple[str, ...]
+) -> Fit:
+    """Return the best amplitude, noise and nugget for K at the observed nodes."""
+    simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn and not hyper.nugget
+    once = all(one.place.size == one.ids.size and not one.variances.any() for one in data)
+    if not (simple and once):
+        found = Trials(data, learn).best(hyper, K)
+        return Fit(found.value, found.hyper)
+    values, vectors = np.linalg.eigh(K)
+    values = np.maximum(values, 0.0)
+    rotated = [vectors.T @ one.sides for one in data]
+
+    def profile(log_ratio: float) -> tuple[float, float]:
+        weights = 1 / (values + math.exp(log_ratio))
+        rest, volume, free = 0.0, 0.0, 0
+        for sides in rotated:
+            products = sides.T @ (weights[:, None] * sides)
+            inner, outer = products[1:, 1:], products[1:, 0]
+            rest += float(products[0, 0] - outer @ np.linalg.solve(inner, outer))
+            volume += float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
+            free += len(sides) - len(inner)
+        square = max(rest, np.finfo(float).tiny) / free
+        return -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume), square
+
+    logs = np.log(NOISE_RATIOS)
+    place = int(np.argmax([profile(one)[0] for one in logs]))
+    bounds = logs[max(0, place - 1)], logs[min(logs.size - 1, place + 1)]
+    found = scipy.optimize.minimize_scalar(
+        lambda one: -profile(one)[0], bounds=bounds, method="bounded", options={"xatol": 1e-3}
+    )
+    value, square = profile(float(found.x))
+    amplitude = math.sqrt(square)
+    noise = amplitude * math.exp(float(found.x) / 2)
+    return Fit(value, replace(hyper, amplitude=amplitude, noise=noise))

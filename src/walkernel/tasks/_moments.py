@@ -1,0 +1,183 @@
+"""Covariances of a few nodes under many kernels, from one set of Chebyshev moments for each matrix.
+
+The widths of the kernels are tried from narrow to wide. A wide kernel takes more terms of the recurrence: the
+first moments have as many of 64, 128, 256 or 512 terms as take little work, and more of them are computed
+while the best kernel is the widest of its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._checks import refuse
+from walkernel.graph import Graph
+from walkernel.kernels import Diffusion, Kernel, Matern
+from walkernel.operators import ChebyshevBasis
+from walkernel.planning import chebyshev_terms
+from walkernel.tasks._observations import Array
+
+ROUNDS = (64, 128, 256, 512, 1024, 2048)
+"""Numbers of terms of the recurrence that are tried in turn."""
+MAX_TERMS = 2**13
+"""Terms of the longest polynomial of a single kernel."""
+MAX_WORK = 2**36
+"""Multiplications that the moments of one matrix may take in a search."""
+MAX_MOMENTS = 2**27
+"""Numbers that the moments of one matrix may have."""
+MAX_COMPARED_NODES = 500
+"""At most this many observed nodes, chosen at random, decide between kernels."""
+TOLERANCE = 1e-3
+"""Error of a covariance relative to the least variance at a node that a wide kernel leaves."""
+COMFORTABLE_WORK = 2**32
+"""Multiplications that the first moments of one matrix may take."""
+MAX_DEGREE_RATIO = 8.0
+"""Ratio of the largest and the mean degree up to which the combinatorial matrix is tried."""
+SMOOTHNESS = (0.5, 1.5, 2.5)
+"""ν of the Matérn kernels that are tried."""
+
+
+class Candidate(NamedTuple):
+    """A kernel that was tried, and its score: the larger, the better."""
+
+    kernel: Kernel
+    score: float
+
+
+class Moments:
+    """Covariances of some nodes under any kernel."""
+
+    def __init__(self, graph: Graph, ids: NDArray[np.int64], n_threads: int | None) -> None:
+        self.graph, self.ids, self._n_threads = graph, ids, n_threads
+        self.bases: dict[str, ChebyshevBasis] = {}
+        self._moments: dict[str, NDArray[np.float32]] = {}
+
+    def basis(self, matrix: str) -> ChebyshevBasis:
+        """Return the Chebyshev polynomials of a matrix."""
+        if matrix not in self.bases:
+            self.bases[matrix] = ChebyshevBasis(self.graph, matrix, self._n_threads)
+        return self.bases[matrix]
+
+    def terms(self, kernel: Kernel, max_terms: int = ROUNDS[-1]) -> Array | None:
+        """Return the Chebyshev coefficients of a kernel, or None if there are more than ``max_terms``."""
+        return kernel_terms(self.basis(kernel.matrix), kernel, max_terms)
+
+    def affords(self, matrix: str, n_terms: int, work: int = MAX_WORK) -> bool:
+        """Return whether moments of so many terms are within the limits of work and memory."""
+        n = self.ids.size
+        return n * n_terms * self.basis(matrix).cost <= work and n * n * n_terms <= MAX_MOMENTS
+
+    def covariance(self, kernel: Kernel, terms: Array) -> Array:
+        """Return K at the nodes, (n, n)."""
+        matrix = kernel.matrix
+        if matrix not in self._moments or len(self._moments[matrix]) < terms.size:
+            count = next((n for n in ROUNDS if n >= terms.size), terms.size)
+            self._moments[matrix] = self.basis(matrix).moments(self.ids, count)
+        used = self._moments[matrix][: terms.size]
+        K = np.tensordot(terms.astype(np.float32), used, 1).astype(np.float64)
+        K = (K + K.T) / 2
+        set_isolated(self.basis(matrix), kernel, self.ids, K)
+        return K
+
+    def exact(self, kernel: Kernel) -> Array:
+        """Return K at the nodes for a single kernel, (n, n), without moments."""
+        return exact_covariance(self.basis(kernel.matrix), kernel, self.ids)
+
+
+def exact_covariance(basis: ChebyshevBasis, kernel: Kernel, ids: NDArray[np.int64]) -> Array:
+    """Return K at some nodes, (n, n); refuse a kernel that takes too long a polynomial."""
+    K = basis.block(required_terms(basis, kernel), ids, ids)
+    K = (K + K.T) / 2
+    set_isolated(basis, kernel, ids, K)
+    return K
+
+
+def required_terms(basis: ChebyshevBasis, kernel: Kernel, *, root: bool = False) -> Array:
+    """Return the Chebyshev coefficients of a kernel or of its root; refuse one that has too many."""
+    terms = kernel_terms(basis, kernel, MAX_TERMS, root=root)
+    if terms is None:
+        rule = f"one that a polynomial of degree {MAX_TERMS} resolves"
+        refuse("kernel", rule, kernel, "Use a narrower kernel, or method='walks'.")
+    return terms
+
+
+def kernel_terms(
+    basis: ChebyshevBasis, kernel: Kernel, max_terms: int, *, root: bool = False
+) -> Array | None:
+    """Return the Chebyshev coefficients of a kernel or of its root, within 1e-3 of the variance at a node."""
+
+    def function(x: Array) -> Array:
+        values = np.real(kernel.spectrum(x))
+        return np.sqrt(np.maximum(values, 0.0)) if root else values
+
+    share = math.sqrt(basis.least_share) if root else basis.least_share
+    return chebyshev_terms(function, basis.unit, TOLERANCE * share, max_terms)
+
+
+def set_isolated(basis: ChebyshevBasis, kernel: Kernel, ids: NDArray[np.int64], K: Array) -> None:
+    """Set the variances of isolated nodes, K(0), which may be far below the error of the others."""
+    where = np.flatnonzero(basis.isolated[ids])
+    K[where, where] = max(float(np.real(kernel.spectrum(np.zeros(1))[0])), np.finfo(float).tiny)
+
+
+def kernel_family(graph: Graph) -> list[list[Kernel]]:
+    """Return kernels to try where none is given: for each kind, from narrow to wide.
+
+    They are Diffusion and Matérn kernels with ν = 1/2, 3/2 and 5/2, of the normalized matrix and, unless hubs
+    have many times the mean degree, of the combinatorial one. exp(−tL) and (1 + sL)^-ν have t = ½, 1, 2, …
+    and s = ¼, 1, 4, …; for the combinatorial matrix, in units of the mean degree instead of the largest.
+    """
+    ratio = degree_ratio(graph)
+    scales = {"normalized": 1.0}
+    if ratio <= MAX_DEGREE_RATIO:
+        scales["combinatorial"] = ratio
+    return [kind for matrix, scale in scales.items() for kind in _kinds(matrix, scale)]
+
+
+def lengthscales(graph: Graph, kernel: Kernel) -> list[Kernel]:
+    """Return a kernel with lengthscales from narrow to wide, by factors of √2."""
+    unit = math.sqrt(degree_ratio(graph)) if kernel.matrix == "combinatorial" else 1.0
+    return [kernel.with_lengthscale(unit * 2.0 ** (j / 2)) for j in range(-4, 21)]
+
+
+def degree_ratio(graph: Graph) -> float:
+    """Return the largest degree divided by the mean degree, 1 for a graph without edges."""
+    degrees = np.asarray(abs(graph.to_scipy("adjacency")).sum(axis=1)).ravel()
+    return float(degrees.max(initial=0.0)) / (float(degrees.mean()) or 1.0) or 1.0
+
+
+def _kinds(matrix: str, scale: float) -> Iterator[list[Kernel]]:
+    yield [Diffusion(math.sqrt(2 * scale * 2.0**j), matrix=matrix) for j in range(-1, 13)]
+    for nu in SMOOTHNESS:
+        yield [Matern(nu, math.sqrt(2 * nu * scale * 4.0**j), matrix=matrix) for j in range(-1, 8)]
+
+
+def best_kernel(
+    moments: Moments, kinds: Sequence[Sequence[Kernel]], score: Callable[[Kernel, Array], float]
+) -> list[Candidate]:
+    """Return the kernels that were tried with their scores, the best one first.
+
+    ``score`` takes a kernel and its covariance at the nodes, (n, n).
+    """
+    tried: list[list[Candidate]] = [[] for _ in kinds]
+    matrix = kinds[0][0].matrix
+    first = max([n for n in ROUNDS[:4] if moments.affords(matrix, n, COMFORTABLE_WORK)], default=0)
+    for n_terms in (n for n in ROUNDS if n >= first):
+        if n_terms > max(first, ROUNDS[0]) and not moments.affords(matrix, n_terms):
+            break
+        for kind, done in zip(kinds, tried, strict=True):
+            for kernel in kind[len(done) :]:
+                terms = moments.terms(kernel, n_terms)
+                if terms is None:
+                    break
+                done.append(Candidate(kernel, score(kernel, moments.covariance(kernel, terms))))
+        winner = max((done for done in tried if done), key=lambda done: max(one.score for one in done))
+        best = max(range(len(winner)), key=lambda i: winner[i].score)
+        if best < len(winner) - 1:
+            break
+    found = [one for done in tried for one in done]
+    return sorted(found, key=lambda one: one.score, reverse=True)

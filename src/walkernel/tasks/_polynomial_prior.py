@@ -1,0 +1,206 @@
+"""Gaussian process priors on nodes from polynomials of the matrix: exact rows of the kernel, no walks.
+
+With K = Ψ², Ψ a polynomial too, Ψz is a draw of the prior at all nodes for standard normal z. A normalised
+prior is divided by s_i s_j. At observed nodes s_i² is K_ii itself. At the others it is estimated from the
+mean of (Ψz)_i² over 256 draws, whose logarithm has the known variance ψ'(128) ≈ 1/128: the logarithm is
+shrunk towards a linear function of the logarithms of the degrees of the node and of its neighbours, by as
+much as that variance explains of the rest (empirical Bayes). Every positive s makes a valid prior. s
+differs from √K_ii by about 4 % where degrees say nothing of K_ii, and by less where they do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.special
+from numpy.typing import NDArray
+
+from walkernel.graph import Graph
+from walkernel.operators import ChebyshevBasis
+from walkernel.tasks._likelihood import Hyperparameters
+from walkernel.tasks._moments import exact_covariance, required_terms
+from walkernel.tasks._observations import Array
+from walkernel.tasks._posterior import Posterior, posterior_variances
+from walkernel.tasks._solvers import CovarianceProducts, Prior
+
+MAX_EXACT_NODES = 512
+"""Nodes up to which posterior variances are exact; those of more nodes are estimated from draws."""
+SCALE_DRAWS = 256
+"""Draws from which the scales of a normalised prior are estimated."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialPrior:
+    """g ~ N(0, a²K + ν²I) at all nodes of a graph, by products with the matrix.
+
+    It has the methods of ``WalkPrior``; nodes are given by their ids.
+    """
+
+    basis: ChebyshevBasis
+    hyper: Hyperparameters
+    method: ClassVar[str] = "polynomial"
+    sampler: ClassVar[None] = None
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.basis.graph
+
+    @cached_property
+    def terms(self) -> Array:
+        """The Chebyshev coefficients of K."""
+        return required_terms(self.basis, self.hyper.kernel)
+
+    @cached_property
+    def _root_terms(self) -> Array:
+        return required_terms(self.basis, self.hyper.kernel, root=True)
+
+    @cached_property
+    def scales(self) -> Array:
+        """The scales s at all nodes, (n_nodes,), estimated from draws."""
+        draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
+        squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
+        scales = np.sqrt(shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS))
+        scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
+        return scales
+
+    @property
+    def isolated_variance(self) -> float:
+        """K_ii of nodes without neighbours, K(0); positive also where it is too small for a float."""
+        value = float(np.real(self.hyper.kernel.spectrum(np.zeros(1))[0]))
+        return max(value, np.finfo(float).tiny)
+
+    def draw_roots(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """Return Ψz, draws of N(0, K) at all nodes, (n_nodes, n_draws)."""
+        noise = rng.standard_normal((n_draws, self.graph.n_nodes))
+        return self.basis.product(self._root_terms, noise.T)
+
+    def at(self, ids: NDArray[np.int64]) -> NodePrior:
+        """Return the prior of g at some nodes."""
+        known = exact_covariance(self.basis, self.hyper.kernel, ids)
+        return NodePrior(ids, self.hyper.amplitude, self, known)
+
+    def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        """Yield all the nodes at once: what they cost does not depend on their number."""
+        yield slice(0, ids.size), ids
+
+    def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
+        """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors).
+
+        They are exact for at most 512 nodes. For more they are those of 256 draws about the mean, which cost
+        the same for any number of nodes and are within 9 % (4 % for standard deviations) at most of them.
+        """
+        distinct = np.unique(nodes)
+        if distinct.size <= MAX_EXACT_NODES:
+            return posterior_variances(posteriors, nodes, columns)
+        result = np.empty((nodes.size, len(posteriors)))
+        for which, posterior in enumerate(posteriors):
+            drawn, beta = posterior.draw(SCALE_DRAWS, np.random.default_rng(1))
+            functions = posterior.prior.values(nodes, drawn) + columns @ beta
+            functions -= posterior.mean(nodes, columns)[:, None]
+            result[:, which] = np.einsum("ij,ij->i", functions, functions) / SCALE_DRAWS
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class NodePrior(Prior):
+    """The prior at observed nodes; nodes are given by their ids, (n,)."""
+
+    source: PolynomialPrior
+    kernel_at: Array = field(repr=False)  # K at the observed nodes, (n, n)
+
+    @cached_property
+    def scales(self) -> Array:
+        """The scales s at all nodes: √K_ii at the observed ones."""
+        if not self.source.hyper.normalize:
+            return np.ones(self.source.graph.n_nodes)
+        scales = self.source.scales.copy()
+        scales[self.observed] = np.sqrt(np.maximum(self.kernel_at.diagonal(), np.finfo(float).tiny))
+        return scales
+
+    @cached_property
+    def covariance(self) -> Array:
+        """The covariance of the observed nodes, (n, n)."""
+        scales = self._observed_scales
+        result = self.amplitude**2 * self.kernel_at / scales / scales[:, None]
+        result[np.diag_indices_from(result)] += self.source.hyper.nugget**2
+        return result
+
+    @cached_property
+    def _observed_scales(self) -> Array:
+        """The scales at the observed nodes, which need no draws."""
+        if not self.source.hyper.normalize:
+            return np.ones(self.observed.size)
+        return np.sqrt(np.maximum(self.kernel_at.diagonal(), np.finfo(float).tiny))
+
+    def products(self) -> CovarianceProducts:
+        """Return the products with the covariance of the observed nodes."""
+        matrix = self.covariance
+        return CovarianceProducts(lambda V: matrix @ V, matrix.diagonal(), len(matrix))
+
+    def with_nodes(self, nodes: NDArray[np.int64]) -> Array:
+        """Return the covariances with other nodes, (n, k)."""
+        source, same = self.source, self.observed[:, None] == nodes
+        K = source.basis.block(source.terms, self.observed, nodes)
+        alone = source.basis.isolated[nodes]
+        K[:, alone] = np.where(same[:, alone], source.isolated_variance, 0.0)
+        result = self.amplitude**2 * K / self.scales[nodes] / self._observed_scales[:, None]
+        return result + source.hyper.nugget**2 * same
+
+    def variances(self, nodes: NDArray[np.int64]) -> Array:
+        """Return the variances at other nodes, (k,): exact, one column of the recurrence for each."""
+        distinct, place = np.unique(nodes, return_inverse=True)
+        basis, terms = self.source.basis, self.source.terms
+        diagonal = basis.block(terms, distinct, distinct).diagonal()[place]
+        diagonal[basis.isolated[nodes]] = self.source.isolated_variance
+        return self.amplitude**2 * diagonal / self.scales[nodes] ** 2 + self.source.hyper.nugget**2
+
+    def estimated_variances(self, nodes: NDArray[np.int64]) -> Array:
+        """Return the variances at other nodes, (k,), with the scales that were estimated from draws."""
+        hyper = self.source.hyper
+        shares = np.ones(nodes.size) if hyper.normalize else self.source.scales[nodes] ** 2
+        return self.amplitude**2 * shares + hyper.nugget**2
+
+    def weights_of(self, dual: Array) -> Array:
+        """Return the covariances of all nodes with the observed ones, times a dual solution."""
+        columns = dual.reshape(len(dual), -1)
+        spread = np.zeros((self.source.graph.n_nodes, columns.shape[1]))
+        spread[self.observed] = columns / self._observed_scales[:, None]
+        result = self.amplitude**2 * self.source.basis.product(self.source.terms, spread)
+        result /= self.scales[:, None]
+        result[self.source.basis.isolated] = 0.0
+        own = self.source.basis.isolated[self.observed]
+        result[self.observed[own]] = self.covariance.diagonal()[own, None] * columns[own]
+        result[self.observed] += self.source.hyper.nugget**2 * columns
+        return result.reshape(-1, *dual.shape[1:])
+
+    def values(self, nodes: NDArray[np.int64], weights: Array) -> Array:
+        """Return those at other nodes."""
+        return weights[nodes]
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
+        """Return draws of g at all nodes, as ``values`` takes them."""
+        drawn = self.amplitude * self.source.draw_roots(n_draws, rng) / self.scales[:, None]
+        nugget = self.source.hyper.nugget
+        return drawn + nugget * rng.standard_normal(drawn.shape) if nugget else drawn
+
+
+def shrunk_towards_degrees(graph: Graph, squares: Array, n_draws: int) -> Array:
+    """Return estimates of K_ii, shrunk towards what degrees tell, (n_nodes,)."""
+    A = abs(graph.to_scipy("adjacency"))
+    degrees = np.asarray(A.sum(axis=1)).ravel()
+    own = np.log(np.where(degrees > 0, degrees, 1.0))
+    around = np.asarray(A @ own) / np.where(degrees > 0, degrees, 1.0)
+    columns = np.column_stack([np.ones_like(own), own, around, degrees == 0])
+    logs = np.log(np.maximum(squares, np.finfo(float).tiny))
+    fitted = columns @ np.linalg.lstsq(columns, logs)[0]
+    rest = logs - fitted
+    noise = float(scipy.special.polygamma(1, n_draws / 2))
+    spread = float(np.mean(rest**2))
+    kept = max(0.0, 1 - noise / spread) if spread > 0 else 0.0
+    return np.asarray(np.exp(fitted + kept * rest))
