@@ -58,14 +58,19 @@ Z95 = 1.96
 
 def walk_gp(graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0) -> Prediction:
     """Predict by walks."""
-    return predicted_by(wk.NodeGPRegressor(graph, START, random_state=seed), train_ids, y_train, test_ids)
+    return predicted_by(
+        wk.NodeGPRegressor(graph, START, random_state=seed, normalize=False, method="walks"),
+        train_ids,
+        y_train,
+        test_ids,
+    )
 
 
 def walk_gp_free(
     graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
 ) -> Prediction:
     """Predict by walks whose every f(length) is learned."""
-    model = wk.NodeGPRegressor(graph, START, learn=FREE, random_state=seed)
+    model = wk.NodeGPRegressor(graph, START, learn=FREE, random_state=seed, normalize=False, method="walks")
     return predicted_by(model, train_ids, y_train, test_ids)
 
 
@@ -73,7 +78,7 @@ def walk_gp_free_normalized(
     graph: wk.Graph, train_ids: Ids, y_train: Floats, test_ids: Ids, seed: int = 0
 ) -> Prediction:
     """Predict by walks whose every f(length) is learned, the prior variance being the same at every node."""
-    model = wk.NodeGPRegressor(graph, START, learn=FREE, normalize=True, random_state=seed)
+    model = wk.NodeGPRegressor(graph, START, learn=FREE, normalize=True, random_state=seed, method="walks")
     return predicted_by(model, train_ids, y_train, test_ids)
 
 
@@ -95,7 +100,9 @@ def walk_gp_twins_floor(
 def twins_model(graph: wk.Graph, seed: int) -> wk.NodeGPRegressor:
     """Return a model with a free f and a nugget, nodes of the same neighbours being one."""
     learn = (*FREE, "nugget")
-    return wk.NodeGPRegressor(graph, START, learn=learn, normalize=True, twins=True, random_state=seed)
+    return wk.NodeGPRegressor(
+        graph, START, learn=learn, normalize=True, twins=True, random_state=seed, method="walks"
+    )
 
 
 def predicted_by(
@@ -122,7 +129,9 @@ def walk_gp_classes(
     """Predict classes by walks, nothing kept from earlier calls; the seconds are those of the processor."""
     WALK_CACHE.clear()
     begin = time.process_time()
-    model = wk.NodeGPClassifier(graph, START, normalize=normalize, random_state=seed).fit(train_ids, y_train)
+    model = wk.NodeGPClassifier(graph, START, normalize=normalize, random_state=seed, method="walks").fit(
+        train_ids, y_train
+    )
     probabilities = all_columns(model.predict_proba(test_ids), model.classes_, n_classes)
     return ClassPrediction(probabilities, time.process_time() - begin)
 
@@ -167,7 +176,9 @@ def predictors(graph: wk.Graph, seed: int) -> dict[str, Callable[[Ids, Floats, I
 
     def by_walks(sampler: wk.IndependentWalks | None) -> Callable[[Ids, Floats, Ids], Prediction]:
         def predict(train: Ids, y: Floats, test: Ids) -> Prediction:
-            model = wk.NodeGPRegressor(graph, START, sampler=sampler, random_state=seed).fit(train, y)
+            model = wk.NodeGPRegressor(
+                graph, START, sampler=sampler, random_state=seed, normalize=False, method="walks"
+            ).fit(train, y)
             mean, std = model.predict(test, return_std=True, include_noise=True)
             return Prediction(mean, std, 0.0)
 
@@ -285,7 +296,9 @@ def scale_row(graph: wk.Graph, n_observed: int, n_walks: int, sigma: float) -> t
     y = truth + 0.3 * rng.standard_normal(graph.n_nodes)
     WALK_CACHE.clear()
     times = [time.perf_counter()]
-    model = wk.NodeGPRegressor(graph, START, n_walks=n_walks).fit(train, y[train])
+    model = wk.NodeGPRegressor(graph, START, n_walks=n_walks, normalize=False, method="walks").fit(
+        train, y[train]
+    )
     times.append(time.perf_counter())
     mean, std = model.predict(test, return_std=True, include_noise=True)
     times.append(time.perf_counter())

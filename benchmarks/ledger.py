@@ -195,7 +195,7 @@ def of_tasks() -> Iterator[tuple[str, Any]]:
     y = wk.exact_kernel(graph, wk.Diffusion(2.0))[nodes] @ rng.normal(size=graph.n_nodes)
     rest = rest[:40]
     for name, kernel in {"diffusion": wk.Diffusion(1.0), "matern": wk.Matern(1.5, 2.0)}.items():
-        gp = wk.NodeGPRegressor(graph, kernel, random_state=1).fit(
+        gp = wk.NodeGPRegressor(graph, kernel, random_state=1, normalize=False, method="walks").fit(
             nodes, y + 0.1 * rng.normal(size=nodes.size)
         )
         mean, std = gp.predict(rest, return_std=True)
@@ -204,15 +204,31 @@ def of_tasks() -> Iterator[tuple[str, Any]]:
         yield f"gp/{name}/likelihood", gp.log_marginal_likelihood_value_
         yield f"gp/{name}/draw", gp.sample_y(rest, 2, random_state=1)
     labels = (y > 0).astype(int)
-    classifier = wk.NodeGPClassifier(graph, wk.Diffusion(2.0), random_state=1).fit(nodes, labels)
+    classifier = wk.NodeGPClassifier(
+        graph, wk.Diffusion(2.0), random_state=1, normalize=False, method="walks"
+    ).fit(nodes, labels)
     yield "classifier/probabilities", classifier.predict_proba(rest)
-    smoother = wk.NodeSmoother(graph, wk.Diffusion(2.0), random_state=1).fit(nodes, y)
+    smoother = wk.NodeSmoother(graph, wk.Diffusion(2.0), random_state=1, average=False, method="walks").fit(
+        nodes, y
+    )
     yield "smoother", smoother.predict(rest)
-    yield "ridge", wk.NodeRidge(graph, wk.Diffusion(2.0), random_state=1).fit(nodes, y).predict(rest)
-    yield "features", wk.NodeFeatures(graph, wk.Diffusion(2.0), random_state=1).fit_transform(nodes).toarray()
+    yield (
+        "ridge",
+        wk.NodeRidge(graph, wk.Diffusion(2.0), random_state=1, normalize=False, alpha=1.0, method="walks")
+        .fit(nodes, y)
+        .predict(rest),
+    )
+    yield (
+        "features",
+        wk.NodeFeatures(graph, wk.Diffusion(2.0), random_state=1, normalize=False, method="walks")
+        .fit_transform(nodes)
+        .toarray(),
+    )
     yield (
         "components",
-        wk.NodeFeatures(graph, wk.Diffusion(2.0), n_components=8, random_state=1).fit_transform(nodes),
+        wk.NodeFeatures(
+            graph, wk.Diffusion(2.0), n_components=8, random_state=1, normalize=False, method="walks"
+        ).fit_transform(nodes),
     )
     means = wk.KernelKMeans(3, random_state=1).fit(wk.estimate_kernel(graph, wk.Diffusion(2.0), seed=SEED))
     yield "k-means", means.labels_

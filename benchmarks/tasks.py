@@ -47,7 +47,7 @@ def grid_row(n_nodes: int, n_labelled: int, repeats: int) -> list[str]:
     graph, nodes = random_graph(n_nodes, degree=3), np.arange(n_labelled)
 
     def one(kernel: wk.Kernel = KERNELS[0]) -> None:
-        wk.NodeFeatures(graph, kernel).fit_transform(nodes)
+        wk.NodeFeatures(graph, kernel, normalize=False, method="walks").fit_transform(nodes)
 
     def first() -> None:
         WALK_CACHE.clear()
@@ -73,7 +73,10 @@ def search_row(n_nodes: int, n_labelled: int) -> list[str]:
     """GridSearchCV over 20 kernels in 5 folds against one fit of the pipeline, and without the cache."""
     graph, nodes = random_graph(n_nodes, degree=3), np.arange(n_labelled)
     classes = np.arange(n_labelled) % 4
-    model = make_pipeline(wk.NodeFeatures(graph, KERNELS[0]), RidgeClassifier(solver="sparse_cg"))
+    model = make_pipeline(
+        wk.NodeFeatures(graph, KERNELS[0], normalize=False, method="walks"),
+        RidgeClassifier(solver="sparse_cg"),
+    )
     search = GridSearchCV(model, {"nodefeatures__kernel": KERNELS}, n_jobs=1)
 
     def fresh(estimator: object) -> Callable[[], object]:
@@ -159,7 +162,10 @@ def other_rows(n_nodes: int) -> list[list[str]]:
     rows = [
         ["topk of 1000 nodes", f"{sparse:.2f} s", f"{exact / sparse:.1f} of deterministic rows (from 100)"]
     ]
-    for model in (wk.NodeSmoother(graph, kernel, n_walks=32), wk.NodeRidge(graph, kernel, n_walks=32)):
+    for model in (
+        wk.NodeSmoother(graph, kernel, n_walks=32, average=False, method="walks"),
+        wk.NodeRidge(graph, kernel, n_walks=32, normalize=False, alpha=1.0, method="walks"),
+    ):
         WALK_CACHE.clear()
         taken = seconds(lambda model=model: model.fit(known, y).predict(np.arange(n_nodes)))
         rows.append([f"{type(model).__name__}, fit and predict", f"{taken:.2f} s", ""])

@@ -293,7 +293,7 @@ def test_refusal_names_owner_parameter_and_value_and_is_raised_at_our_own_door(c
 
 
 def test_what_scikit_learn_refuses_itself():
-    model = make_pipeline(wk.NodeFeatures(RING, HEAT), LogisticRegression())
+    model = make_pipeline(wk.NodeFeatures(RING, HEAT, normalize=False, method="walks"), LogisticRegression())
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.fit([0, 1], [1, 1])
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[2, 3\]"):

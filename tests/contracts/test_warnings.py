@@ -56,7 +56,7 @@ def fitted(name, **options):
 
 def lonely_smoother():
     graph = wk.Graph.from_edges([(0, 1), (2, 3)])
-    return wk.NodeSmoother(graph, wk.Diffusion(1.0), n_walks=4, normalize=True).fit([0], [1.0])
+    return wk.NodeSmoother(graph, wk.Diffusion(1.0), n_walks=4, average=True, method="walks").fit([0], [1.0])
 
 
 def gpytorch_kernel():
@@ -197,7 +197,7 @@ def test_a_refusal_has_the_name_of_the_public_call():
     """Whatever checks the argument: the function, method or class that the user has called is named."""
     heat = wk.Diffusion(1.0)
     K = wk.estimate_kernel(KARATE, heat, n_walks=4)
-    model = wk.NodeGPRegressor(KARATE, heat, n_walks=4, learn=None)
+    model = wk.NodeGPRegressor(KARATE, heat, n_walks=4, learn=None, normalize=False, method="walks")
     assert refusal(lambda: wk.Diffusion(-1.0)) == "Diffusion"
     assert refusal(lambda: wk.Graph.from_edges([(0, -1)])) == "Graph.from_edges"
     assert refusal(lambda: wk.estimate_kernel(KARATE, heat, n_walks=-1)) == "estimate_kernel"
@@ -210,7 +210,7 @@ def test_a_refusal_has_the_name_of_the_public_call():
 
 
 def test_a_refusal_has_that_name_through_other_packages():
-    model = wk.NodeRidge(KARATE, wk.Diffusion(1.0), n_walks=-1)
+    model = wk.NodeRidge(KARATE, wk.Diffusion(1.0), n_walks=-1, normalize=False, alpha=1.0, method="walks")
     search = make_pipeline(model)
     assert refusal(lambda: search.fit(NODES, TARGETS)) == "NodeRidge.fit"
     assert refusal(lambda: cross_val_score(model, NODES, TARGETS, error_score="raise")) == "NodeRidge.fit"

@@ -192,9 +192,9 @@ class TestFeatures:
         )
         assert (result.returncode, result.stdout) == (0, "")
         assert result.stderr.startswith("phi.npz: 34 nodes")
-        expected = wk.NodeFeatures(karate, wk.Diffusion(2.0), n_walks=32, random_state=5).fit_transform(
-            range(34)
-        )
+        expected = wk.NodeFeatures(
+            karate, wk.Diffusion(2.0), n_walks=32, random_state=5, normalize=False, method="walks"
+        ).fit_transform(range(34))
         found = scipy.sparse.load_npz(tmp_path / "phi.npz")
         assert abs(found - expected).max() < 1e-15
         assert [path.name for path in tmp_path.iterdir()] == ["phi.npz"]
@@ -203,7 +203,9 @@ class TestFeatures:
         (folder / "some.txt").write_text("node\nEve\n")
         succeed("features", "friends.csv", "--out", "phi.npz", "--node", "Dan", "Ada", "--nodes", "some.txt")
         graph = wk.load_graph("friends.csv")
-        expected = wk.NodeFeatures(graph, wk.Diffusion()).fit_transform(["Dan", "Ada", "Eve"])
+        expected = wk.NodeFeatures(graph, wk.Diffusion(), normalize=False, method="walks").fit_transform(
+            ["Dan", "Ada", "Eve"]
+        )
         assert abs(scipy.sparse.load_npz("phi.npz") - expected).max() < 1e-15
 
 
@@ -229,7 +231,9 @@ class TestTasks:
         result = run("regress", "karate", "values.csv", "--out", "predicted.csv", "--walks", 64, cwd=folder)
         assert (result.returncode, result.stdout) == (0, "")
         assert result.stderr.startswith("Diffusion(sigma=")
-        gp = wk.NodeGPRegressor(karate, wk.Diffusion(), n_walks=64).fit([0, 33, 1, 0], [1.5, -1, 0.5, 1.25])
+        gp = wk.NodeGPRegressor(karate, wk.Diffusion(), n_walks=64, normalize=False, method="walks").fit(
+            [0, 33, 1, 0], [1.5, -1, 0.5, 1.25]
+        )
         mean, std = gp.predict(range(34), return_std=True)
         rows = table("predicted.csv")
         assert list(rows[0]) == ["node", "mean", "std"]

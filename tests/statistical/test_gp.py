@@ -48,7 +48,9 @@ CASES = {
 
 def fitted(**options):
     options = {"n_walks": 32, "learn": (), "noise": 0.5, "amplitude": 1.5, **options}
-    model = wk.NodeGPRegressor(graphs.weighted(), wk.Diffusion(2.0), **options)
+    model = wk.NodeGPRegressor(
+        graphs.weighted(), wk.Diffusion(2.0), normalize=False, method="walks", **options
+    )
     return model.fit(KNOWN, VALUES, noise_std=np.arange(KNOWN.size) % 3 / 2)
 
 
@@ -121,7 +123,9 @@ def test_intervals_hold_what_they_promise(name):
         rng = np.random.default_rng(seed)
         y = 7 + 2 * gaussians(graph, kernel, (), rng) + rng.normal(size=graph.n_nodes)
         known, rest = np.split(rng.permutation(graph.n_nodes), [200])
-        model = wk.NodeGPRegressor(graph, kernel, n_walks=n_walks, random_state=seed).fit(known, y[known])
+        model = wk.NodeGPRegressor(
+            graph, kernel, n_walks=n_walks, random_state=seed, normalize=False, method="walks"
+        ).fit(known, y[known])
         for noisy, found in inside.items():
             mean, std = model.predict(rest, return_std=True, include_noise=noisy)
             found.append(np.abs(y[rest] - mean) < 1.96 * std)
@@ -146,7 +150,9 @@ def test_probabilities_are_as_often_right_as_they_say():
         truth = softmax(5 * gaussians(graph, kernel, (3,), rng), axis=1)
         y = (rng.random((graph.n_nodes, 1)) > truth.cumsum(axis=1)).sum(axis=1)
         known, rest = np.split(rng.permutation(graph.n_nodes), [200])
-        model = wk.NodeGPClassifier(graph, kernel, n_walks=128, random_state=seed).fit(known, y[known])
+        model = wk.NodeGPClassifier(
+            graph, kernel, n_walks=128, random_state=seed, normalize=False, method="walks"
+        ).fit(known, y[known])
         mean, variance = model.latent(rest)
         answers = [(variance, model.sharpness_), (variance, 0.1), (0 * variance, 5.0)]
         found.append([sharpened_softmax(mean, spread, factor) for spread, factor in answers])

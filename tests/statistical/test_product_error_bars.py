@@ -106,7 +106,9 @@ def test_intervals_of_smoothed_values_cover(normalize):
         n, repeats, kernel = graph.n_nodes, 200, KERNELS["diffusion t=5"]
         known, y = np.arange(0, n, 3), np.random.default_rng(0).standard_normal(len(range(0, n, 3)))
         everywhere = (n * np.arange(repeats)[:, None] + known).ravel()
-        model = wk.NodeSmoother(copies(graph, repeats), kernel, normalize=normalize, n_walks=128)
+        model = wk.NodeSmoother(
+            copies(graph, repeats), kernel, average=normalize, n_walks=128, method="walks"
+        )
         model.fit(everywhere, np.tile(y, repeats))
         value, stderr = (
             part.reshape(repeats, n) for part in model.predict(np.arange(repeats * n), return_std=True)

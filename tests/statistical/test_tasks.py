@@ -28,7 +28,9 @@ def test_the_smoother_is_unbiased_also_at_known_nodes(kind):
     exact = wk.exact_kernel(graph, wk.Diffusion(1.5))[:, known] @ values
 
     def smoothed(seed):
-        model = wk.NodeSmoother(graph, wk.Diffusion(1.5), n_walks=16, random_state=seed)
+        model = wk.NodeSmoother(
+            graph, wk.Diffusion(1.5), n_walks=16, random_state=seed, average=False, method="walks"
+        )
         return model.fit(known, values).predict(np.arange(30))
 
     estimates = np.array([smoothed(seed) for seed in range(REPEATS)])

@@ -88,6 +88,26 @@ def read_values(path: Path, graph: Graph) -> tuple[list[Hashable], list[float]]:
     return nodes, values
 
 
+def read_labels(path: Path, graph: Graph) -> tuple[list[Hashable], list[str]]:
+    """Read a CSV file of node,label; a header line, whose first column is no node, is skipped."""
+    from walkernel.io import malformed
+
+    nodes: list[Hashable] = []
+    labels: list[str] = []
+    for line, row in _rows(path):
+        if len(row) != 2:
+            malformed(path, "two columns, node,label", f"{len(row)}", line)
+        if line == 1 and not _is_node(graph, row[0]):
+            continue
+        if not row[1]:
+            malformed(path, "a label for each node", "none", line)
+        nodes.append(_node_in(path, line, graph, row[0]))
+        labels.append(row[1])
+    if not nodes:
+        malformed(path, "lines of node,label", "none")
+    return nodes, labels
+
+
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each line of a CSV file that is not blank, and its fields."""
     from walkernel._files import existing_file

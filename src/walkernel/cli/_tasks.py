@@ -10,7 +10,7 @@ import typer
 
 from walkernel.cli import _options as option
 from walkernel.cli._app import VariadicCommand, app, progress, say
-from walkernel.cli._inputs import chosen_nodes, every_node, find_node, read_graph, read_values
+from walkernel.cli._inputs import chosen_nodes, every_node, find_node, read_graph, read_labels, read_values
 from walkernel.cli._kernels import read_kernel
 from walkernel.cli._results import show_json, show_table, write_csv
 
@@ -27,6 +27,18 @@ Equation = Annotated[
 ]
 Method = Annotated[
     Literal["walks", "polynomial"], typer.Option("--method", help="Walks with error bars, or exact products.")
+]
+
+
+EstimatorMethod = Annotated[
+    Literal["auto", "polynomial", "walks"],
+    typer.Option("--method", help="Exact rows of the kernel, features of walks, or whichever suits."),
+]
+OptionalKernel = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel", metavar="KERNEL", help='Such as "matern(nu=2.5)"; several are compared without.'
+    ),
 ]
 
 
@@ -81,8 +93,9 @@ def regress(
         Literal["gp", "smoother", "ridge"],
         typer.Option(help="A Gaussian process, a weighted mean of the values, or kernel ridge regression."),
     ] = "gp",
-    kernel: option.KernelName = "diffusion",
+    kernel: OptionalKernel = None,
     matrix: option.Matrix = "normalized",
+    method: EstimatorMethod = "auto",
     walks: option.Walks = 256,
     seed: option.Seed = 0,
     node: option.Nodes = None,
@@ -92,18 +105,21 @@ def regress(
 ) -> None:
     """Predict values at all nodes, or at some, from values at others: lines of node,mean,std.
 
+    Without --kernel, the best of a family of kernels is taken.
+
     std is the posterior standard deviation for gp, the standard error of the walks for smoother, and empty
     for ridge.
     A node may have several values for gp. Without --out the lines are printed.
 
     Example: walkernel regress karate values.csv --out predicted.csv
     """
-    wanted = read_kernel(kernel, matrix)
+    wanted = None if kernel is None else read_kernel(kernel, matrix)
     network = read_graph(graph, directed, relabel)
     known, y = read_values(values, network)
     asked = chosen_nodes(network, node, nodes) or every_node(network)
+    options = {"n_walks": walks, "random_state": seed, "method": method}
     with progress("fit"):
-        fitted = _fit(model, (network, wanted), {"n_walks": walks, "random_state": seed}, known, y)
+        fitted = _fit(model, (network, wanted), options, known, y)
     with progress("prediction"):
         mean, std = _predict(fitted, asked)
     write_csv(out, ["node", "mean", "std"], zip(asked, mean, std, strict=True))
@@ -118,7 +134,7 @@ def _fit(model: str, place: tuple[Any, Any], options: dict[str, Any], nodes: lis
     if model == "ridge":
         return NodeRidge(*place, **options).fit(nodes, y)
     if model == "smoother":
-        return NodeSmoother(*place, normalize=True, **options).fit(nodes, y)
+        return NodeSmoother(*place, **options).fit(nodes, y)
     gp = NodeGPRegressor(*place, **options).fit(nodes, y)
     say(f"{gp.kernel_}, amplitude {gp.amplitude_:.4g}, noise {gp.noise_:.4g}")
     return gp
@@ -132,6 +148,46 @@ def _predict(model: Any, nodes: list[Hashable]) -> tuple[list[float], list[Any]]
         return model.predict(nodes).tolist(), [""] * len(nodes)
     mean, std = model.predict(nodes, return_std=True)
     return mean.tolist(), std.tolist()
+
+
+@app.command(cls=VariadicCommand)
+def classify(
+    graph: option.GraphName,
+    labels: Annotated[Path, typer.Argument(metavar="LABELS.csv", help="Lines of node,label.")],
+    out: option.OptionalOut = None,
+    kernel: OptionalKernel = None,
+    matrix: option.Matrix = "normalized",
+    method: EstimatorMethod = "auto",
+    walks: option.Walks = 256,
+    seed: option.Seed = 0,
+    node: option.Nodes = None,
+    nodes: option.NodeFile = None,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
+) -> None:
+    """Predict labels at all nodes, or at some, from labels at others: lines of node,label,probability.
+
+    Without --kernel, the best of a family of kernels is taken. Without --out the lines are printed.
+
+    Example: walkernel classify karate labels.csv --out predicted.csv
+    """
+    wanted = None if kernel is None else read_kernel(kernel, matrix)
+    network = read_graph(graph, directed, relabel)
+    known, y = read_labels(labels, network)
+    asked = chosen_nodes(network, node, nodes) or every_node(network)
+    from walkernel.tasks import NodeRidgeClassifier
+
+    model = NodeRidgeClassifier(network, wanted, n_walks=walks, random_state=seed, method=method)
+    with progress("fit"):
+        model.fit(known, y)
+    say(f"{model.kernel_}, alpha {model.alpha_:.4g}")
+    with progress("prediction"):
+        probabilities = model.predict_proba(asked)
+    best = probabilities.argmax(axis=1)
+    rows = zip(asked, model.classes_[best].tolist(), probabilities.max(axis=1).tolist(), strict=True)
+    write_csv(out, ["node", "label", "probability"], rows)
+    if out is not None:
+        say(f"{out}: labels of {len(asked)} nodes")
 
 
 @app.command(cls=VariadicCommand)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel._checks import InfiniteVarianceWarning
+from walkernel._door import without_warnings
 from walkernel.engines import resolve
 from walkernel.features import Symmetric
 from walkernel.kernels import Kernel
@@ -73,11 +75,12 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
         family = [one for kind in kernel_family(graph) for one in kind if _is_walked(estimator, one)]
         spec = spec_for(*family)
         for one in family:
-            rows = WALK_CACHE.features(spec, one, some, engine)
+            with without_warnings(InfiniteVarianceWarning):  # of kernels that are only tried
+                rows = WALK_CACHE.features(spec, one, some, engine)
             tried.append(Candidate(one, value(one, (rows @ rows.T).toarray())))
         tried.sort(key=lambda one: one.score, reverse=True)
     chosen = kernel or tried[0].kernel
-    spec = spec_for(chosen) if kernel is not None else spec
+    spec = spec_for(chosen)
     checked_sampler(graph, Symmetric(chosen), spec.sampler, n_walks)
     hyper = Hyperparameters(chosen, 1.0, 0.0, normalize=estimator.normalize)
     return Choice(WalkPrior(spec, hyper, engine), tried)

@@ -24,6 +24,7 @@ from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import NodeEstimator, check_same_length, given_targets, node_ids
 from walkernel.tasks._polynomial_prior import PolynomialPrior
+from walkernel.tasks._prior import WalkPrior
 from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier, RidgeEstimator
 from walkernel.tasks._solvers import row_lengths, scale_rows
 from walkernel.tasks._walk_cache import WALK_CACHE
@@ -123,10 +124,12 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         self.n_features_in_, self.seed_, self._fitted_graph = 1, seed, self.graph
         if self.method_ == "polynomial":
             self._fit_landmarks(ids[chosen])
-            self.sampler_ = None
+            self.sampler_, self._observed_ids = None, ids[chosen]
         else:
             _, spec, self._engine = self._check_walks(self.kernel_)
             self._spec, self.sampler_ = spec, spec.sampler
+            hyper = Hyperparameters(self.kernel_, 1.0, 0.0, normalize=self.normalize)
+            self._trust_features(WalkPrior(spec, hyper, self._engine), ids[chosen])
         return self
 
     def _kernel_for(self, ids: NDArray[np.int64], targets: NDArray[Any]) -> tuple[Kernel, float]:

@@ -141,11 +141,13 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             learned, exact = self._learn_exactly(data, counts, learn)
             posteriors = SharedPosteriors(exact.at(ids), data)
             self._set(learned, exact)
+            self._trust_features(exact, ids)
         else:
             learned, prior = self._learn(data, learn)
             at_labels = prior.at(ids)
             posteriors = SeparatePosteriors(prior, [Posterior(one, at_labels, 0.0, system) for one in data])
             self._set(learned, prior)
+            self._trust_features(prior, ids)
         self.sharpness_ = fit_sharpness(posteriors, counts, seed)
         self.classes_, self._posteriors = classes, posteriors
         return self

@@ -137,6 +137,7 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         prior = replace(whole, hyper=learned.hyper.scaled(1 / unit))
         posterior = Posterior(observed.scaled(unit), prior.at(observed.ids), prior.hyper.noise, system)
         self._set(learned, prior)
+        self._trust_features(whole, observed.ids)
         self.noise_, self.nugget_ = learned.hyper.noise, learned.hyper.nugget
         self._posterior, self._unit = posterior, unit  # prior and posterior are in this unit
         self.mean_coef_ = unit * posterior.beta

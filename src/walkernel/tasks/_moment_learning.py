@@ -8,7 +8,8 @@ Cov(y) = a²(K + λI), K = VDVᵀ, everything in
     −2 log p(y) = (m − q) log a² + log det(K + λI) + log det Hᵀ(K + λI)⁻¹H + (m − q)(1 + log 2π),
     a² = yᵀQy / (m − q)
 
-is a sum over the eigenvalues D + λ. Otherwise L-BFGS finds them.
+is a sum over the eigenvalues D + λ, and log a has a weak prior about the spread of y, which matters for few
+observations only. Otherwise L-BFGS finds them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from walkernel.tasks._observations import Array, Observations
 
 NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
 """Ratios λ of noise and prior variance that are compared before the best one is refined."""
+AMPLITUDE_SPREAD = 1.0
+"""Standard deviation of the prior of log a about the spread of y: few observations leave a undetermined."""
 
 
 class Fit(NamedTuple):
@@ -128,7 +131,8 @@ def _best_scales(
             volume += float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
             free += len(sides) - len(inner)
         square = max(rest, np.finfo(float).tiny) / free
-        return -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume), square
+        value = -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume)
+        return value - 0.5 * (0.5 * math.log(square) / AMPLITUDE_SPREAD) ** 2, square
 
     logs = np.log(NOISE_RATIOS)
     place = int(np.argmax([profile(one)[0] for one in logs]))

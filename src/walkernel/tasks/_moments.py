@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern
 from walkernel.operators import ChebyshevBasis
 from walkernel.planning import chebyshev_terms
-from walkernel.tasks._observations import Array
+
+Array: TypeAlias = NDArray[np.float64]
 
 ROUNDS = (64, 128, 256, 512, 1024, 2048)
 """Numbers of terms of the recurrence that are tried in turn."""

@@ -24,7 +24,9 @@ from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators import Explanation
 from walkernel.planning import checked_sampler, choose_pair
+from walkernel.tasks._explaining import explain_estimator, feature_error, warn_of_error
 from walkernel.walks import MAX_WALKS, NO_NODES, SAMPLERS, Sampler, WalkSpec
 
 METHODS = ("auto", "polynomial", "walks")
@@ -104,6 +106,28 @@ class NodeEstimator(BaseEstimator):
         few = n_observed <= MAX_ROWS and work <= MAX_POLYNOMIAL_WORK
         exact = few and on_cpu and not graph.directed and self.sampler is None
         return "polynomial" if exact and self.method == "auto" else "walks"
+
+    def explain(self) -> Explanation:
+        """Say which kernel a fitted estimator uses, how it is computed, and what else it would have cost.
+
+        The error of features is estimated from the spread of groups of walks from at most 128 observed nodes.
+        """
+        check_is_fitted(self, "_fitted_graph")
+        tried = getattr(self, "candidates_", [])
+        return explain_estimator(
+            self._fitted_graph, self.kernel_, self.method_, self._observed_ids, self.n_walks,
+            check_random_seed(self.random_state), len(tried),
+        )  # fmt: skip
+
+    def _trust_features(self, prior: Any, ids: NDArray[np.int64]) -> None:
+        """Remember the observed nodes; warn if the features of walks are far off there."""
+        self._observed_ids = ids
+        if prior.method == "walks":
+            spec = prior.spec
+            kernel = prior.hyper.kernel
+            warn_of_error(
+                feature_error(spec.graph, kernel, spec.n_walks, spec.sampler, ids, spec.seed), spec.n_walks
+            )
 
     def _requested_ids(self, X: Any) -> NDArray[np.int64]:
         """Return the ids of nodes that a fitted estimator is asked for."""

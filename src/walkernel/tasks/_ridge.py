@@ -92,6 +92,7 @@ class RidgeEstimator(NodeEstimator):
         self.method_, self.sampler_ = choice.prior.method, choice.prior.sampler
         self.n_iter_, self.n_features_in_ = system.n_iter, 1
         self._fitted_graph = self.graph
+        self._trust_features(choice.prior, ids)
         return positions, found.left_out
 
     def _predict_columns(self, ids: NDArray[np.int64]) -> Array:

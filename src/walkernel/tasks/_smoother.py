@@ -26,9 +26,9 @@ from walkernel.walks import WalkSpec
 class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
     """Predict v̂_i = Σ_j K_ij v_j / Σ_j K_ij over the known nodes j, or the sum alone.
 
-    With walks, those of the known nodes and of the requested nodes are independent, so sums are unbiased, also
-    at known nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from the
-    requested nodes only.
+    With walks, those of the known nodes and of the requested nodes are independent, so sums are unbiased,
+    also at known nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from
+    the requested nodes only.
 
     Parameters
     ----------
@@ -103,6 +103,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
             chosen = choose_prior(self, known, lambda at, K: -_left_out_error(K, values[at]))
             kernel, exact = chosen.prior.hyper.kernel, chosen.prior.method == "polynomial"
         self._fitted_graph, self.kernel_, self.n_features_in_ = self.graph, kernel, 1
+        self._observed_ids = known
         columns = np.column_stack([values, np.ones(known.size)])
         self._mean = values.mean(axis=0)
         self._output = (targets.shape[1:], self.average)

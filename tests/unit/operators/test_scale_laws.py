@@ -141,7 +141,7 @@ def test_errors_of_smoothers_follow_the_unit_of_y(normalize, unit):
     known, y = range(0, 34, 2), V[::2]
 
     def predict(values):
-        model = wk.NodeSmoother(CLUB, KERNEL, n_walks=64, normalize=normalize)
+        model = wk.NodeSmoother(CLUB, KERNEL, n_walks=64, average=normalize, method="walks")
         return model.fit(known, values).predict(range(34), return_std=True)
 
     for found, expected in zip(predict(unit * y), predict(y), strict=True):

@@ -81,9 +81,9 @@ def refusals(graph, kernel):
     yield lambda: wk.estimate_kernel(graph, kernel)
     yield lambda: wk.estimate_kernel(graph, kernel, 16, pair="lazy")
     yield lambda: wk.estimate_kernel(graph, kernel, tolerance=0.1)
-    yield lambda: wk.NodeRidge(graph, kernel).fit(nodes, y)
-    yield lambda: wk.NodeSmoother(graph, kernel).fit(nodes, y)
-    yield lambda: wk.NodeFeatures(graph, kernel).fit(nodes).transform(nodes)
+    yield lambda: wk.NodeRidge(graph, kernel, normalize=False, alpha=1.0, method="walks").fit(nodes, y)
+    yield lambda: wk.NodeSmoother(graph, kernel, average=False, method="walks").fit(nodes, y)
+    yield lambda: wk.NodeFeatures(graph, kernel, normalize=False, method="walks").fit(nodes).transform(nodes)
     yield lambda: wk.choose_sampler(graph, wk.Diffusion(1.0), kernel)
     yield lambda: wk.matched_law(graph, kernel)
 

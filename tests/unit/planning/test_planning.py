@@ -54,7 +54,7 @@ def test_a_law_on_the_ladder_is_nearly_a_matched_one(kernel):
 def test_the_choice_is_the_one_that_features_make():
     """The lazy pair of this kernel is a step long, the symmetric one hardly decays."""
     graph, kernel = graphs.karate(), wk.PStepRandomWalk(1, 2.003)
-    features = wk.NodeFeatures(graph, kernel).fit([0])
+    features = wk.NodeFeatures(graph, kernel, normalize=False, method="walks").fit([0])
     assert wk.choose_sampler(graph, kernel) == features.sampler_
 
 
@@ -80,8 +80,12 @@ def test_few_walks_that_do_not_reach_a_wide_kernel_are_said():
     """f is at lengths of about 50, which one in 200 walks reaches."""
     kernel, sampler = wk.Diffusion(14.0), wk.IndependentWalks(0.1)
     with pytest.warns(wk.InfiniteVarianceWarning, match="wider than the walks of .*: of 8 walks less than"):
-        wk.NodeFeatures(graphs.karate(), kernel, n_walks=8, sampler=sampler).fit([0])
-    wk.NodeFeatures(graphs.karate(), kernel, n_walks=4096, sampler=sampler).fit([0])
+        wk.NodeFeatures(
+            graphs.karate(), kernel, n_walks=8, sampler=sampler, normalize=False, method="walks"
+        ).fit([0])
+    wk.NodeFeatures(
+        graphs.karate(), kernel, n_walks=4096, sampler=sampler, normalize=False, method="walks"
+    ).fit([0])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ def name_of_kind(value):
 
 
 def fit(y):
-    return wk.NodeGPClassifier(graphs.karate(), wk.Diffusion(1.0), n_walks=4, learn=()).fit(NODES, y)
+    return wk.NodeGPClassifier(
+        graphs.karate(), wk.Diffusion(1.0), n_walks=4, learn=(), normalize=False, method="walks"
+    ).fit(NODES, y)
 
 
 MIXED = {

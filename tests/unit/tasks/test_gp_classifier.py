@@ -23,7 +23,9 @@ LABELS = NAMES[RNG.integers(3, size=KNOWN.size)]
 
 def fitted(X=KNOWN, y=LABELS, *, kernel=None, **options):
     options = {"n_walks": 32, "random_state": 2, "amplitude": 1.4, "learn": (), **options}
-    return wk.NodeGPClassifier(graphs.weighted(), kernel or wk.Diffusion(1.5), **options).fit(X, y)
+    return wk.NodeGPClassifier(
+        graphs.weighted(), kernel or wk.Diffusion(1.5), normalize=False, method="walks", **options
+    ).fit(X, y)
 
 
 def by_hand(model, left_out=()):
@@ -83,7 +85,13 @@ def test_leaving_a_node_out_is_fitting_without_it(learn):
 def test_leaving_a_node_out_of_a_regression_with_covariates_and_repeats():
     values, spread, covariates = RNG.normal(size=KNOWN.size), RNG.random(KNOWN.size), RNG.normal(size=(30, 2))
     model = wk.NodeGPRegressor(
-        graphs.weighted(), wk.Diffusion(1.5), n_walks=32, learn=(), covariates=covariates
+        graphs.weighted(),
+        wk.Diffusion(1.5),
+        n_walks=32,
+        learn=(),
+        covariates=covariates,
+        normalize=False,
+        method="walks",
     )
     model.fit(KNOWN, values, noise_std=spread)
     mean, variance = model._posterior.leave_one_out()
@@ -175,7 +183,9 @@ def test_labels_of_one_node_only_are_an_answer():
 def test_a_class_seen_at_one_node_only_says_nothing_about_the_sharpness():
     """Left out, it is unknown: no factor makes it probable."""
     club = wk.load_dataset("karate")
-    model = wk.NodeGPClassifier(club.graph, wk.Diffusion(2.0)).fit([0, 33], club.labels[[0, 33]])
+    model = wk.NodeGPClassifier(club.graph, wk.Diffusion(2.0), normalize=False, method="walks").fit(
+        [0, 33], club.labels[[0, 33]]
+    )
     assert model.sharpness_ == 1.0
     assert model.score(range(34), club.labels) > 0.8
 

@@ -34,7 +34,9 @@ WHITE = RNG.normal(size=N)
 
 
 def fitted(kernel=None, values=SMOOTH, X=KNOWN, **options):
-    return wk.NodeGPRegressor(GRID, kernel or wk.Diffusion(3.0), n_walks=64, **options).fit(X, values[X])
+    return wk.NodeGPRegressor(
+        GRID, kernel or wk.Diffusion(3.0), n_walks=64, normalize=False, method="walks", **options
+    ).fit(X, values[X])
 
 
 def theta_of(model):
@@ -297,7 +299,7 @@ def test_units_do_not_matter(scale):
 
 @pytest.mark.parametrize(("X", "y"), [([3], [2.0]), ([3, 3], [1.0, 2.0]), ([3, 9, 40], [2.0, 2.0, 2.0])])
 def test_a_few_observations_are_enough_for_an_answer(X, y):
-    model = wk.NodeGPRegressor(GRID, wk.Diffusion(1.0), n_walks=16).fit(X, y)
+    model = wk.NodeGPRegressor(GRID, wk.Diffusion(1.0), n_walks=16, normalize=False, method="walks").fit(X, y)
     mean, std = model.predict(np.arange(N), return_std=True)
     assert np.allclose(mean, np.mean(y), atol=1e-6)
     assert np.isfinite(std).all()
@@ -326,9 +328,9 @@ def test_units_and_offsets_of_y_change_nothing_else(learned, unit):
     tolerance = 2e-3 if learn is None else 0.1
     options = {"learn": learn, "normalize": normalize}
     plain = fitted(wk.Diffusion(2.0), **options)
-    other = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, **options).fit(
-        KNOWN, unit * (SMOOTH[KNOWN] + 1e5)
-    )
+    other = wk.NodeGPRegressor(
+        GRID, wk.Diffusion(2.0), n_walks=64, normalize=False, method="walks", **options
+    ).fit(KNOWN, unit * (SMOOTH[KNOWN] + 1e5))
     mean, std = (part / unit for part in other.predict(range(20), return_std=True))
     expected, spread = plain.predict(range(20), return_std=True)
     assert np.abs((mean - 1e5 - expected) / spread).max() < tolerance
@@ -343,16 +345,20 @@ def test_noise_is_measured_against_what_covariates_leave():
     rng = np.random.default_rng(3)
     covariate = rng.standard_normal(N)
     small = 1e-4 * SMOOTH[KNOWN] + covariate[KNOWN]
-    model = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate).fit(KNOWN, small)
-    plain = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate).fit(
-        KNOWN, SMOOTH[KNOWN]
-    )
+    model = wk.NodeGPRegressor(
+        GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate, normalize=False, method="walks"
+    ).fit(KNOWN, small)
+    plain = wk.NodeGPRegressor(
+        GRID, wk.Diffusion(2.0), n_walks=64, covariates=covariate, normalize=False, method="walks"
+    ).fit(KNOWN, SMOOTH[KNOWN])
     assert model.noise_ == pytest.approx(1e-4 * plain.noise_, rel=0.02)
     assert model.amplitude_ == pytest.approx(1e-4 * plain.amplitude_, rel=0.02)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 1e7])
 def test_the_same_y_everywhere_is_predicted_everywhere(value):
-    model = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=16).fit(KNOWN, np.full(KNOWN.size, value))
+    model = wk.NodeGPRegressor(GRID, wk.Diffusion(2.0), n_walks=16, normalize=False, method="walks").fit(
+        KNOWN, np.full(KNOWN.size, value)
+    )
     assert np.allclose(model.predict(range(20)), value, rtol=1e-9, atol=1e-9)
     assert np.isfinite(model.log_marginal_likelihood_value_)

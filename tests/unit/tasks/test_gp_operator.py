@@ -37,7 +37,15 @@ def test_mean_and_std_by_hand():
 def test_it_is_that_of_the_regressor_for_the_same_walks():
     K = wk.estimate_kernel(GRAPH, KERNEL, 64, sampler=wk.IndependentWalks(), ensembles="shared")
     own = wk.NodeGPRegressor(
-        GRAPH, KERNEL, n_walks=64, sampler=wk.IndependentWalks(), learn=(), noise=0.3, amplitude=1.7
+        GRAPH,
+        KERNEL,
+        n_walks=64,
+        sampler=wk.IndependentWalks(),
+        learn=(),
+        noise=0.3,
+        amplitude=1.7,
+        normalize=False,
+        method="walks",
     ).fit(X, Y)
     mean, std = own.predict(ASKED, return_std=True)
     found = wk.gp_posterior(K, X, Y, ASKED, noise=0.3, amplitude=1.7, tol=1e-12)

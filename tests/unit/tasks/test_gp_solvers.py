@@ -19,14 +19,23 @@ NODES = np.arange(30)
 
 def regressor(solver, **options):
     options = {"learn": (), "noise": 0.2, "tol": 1e-10, "covariates": COVARIATES, **options}
-    model = wk.NodeGPRegressor(graphs.weighted(), wk.Diffusion(2.5), n_walks=32, solver=solver, **options)
+    model = wk.NodeGPRegressor(
+        graphs.weighted(),
+        wk.Diffusion(2.5),
+        n_walks=32,
+        solver=solver,
+        normalize=False,
+        method="walks",
+        **options,
+    )
     return model.fit(KNOWN, VALUES, noise_std=SPREAD)
 
 
 def classifier(solver, **options):
     options = {"tol": 1e-10, **options}
     return wk.NodeGPClassifier(
-        graphs.weighted(), wk.Diffusion(1.5), n_walks=32, solver=solver, **options
+        graphs.weighted(), wk.Diffusion(1.5), n_walks=32, solver=solver,
+        normalize=False, method="walks", **options,
     ).fit(KNOWN, LABELS)  # fmt: skip
 
 

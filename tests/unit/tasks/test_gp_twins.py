@@ -44,7 +44,7 @@ CASES = {
 
 def fitted(X=KNOWN, y=VALUES, **options):
     options = {"n_walks": 32, "learn": (), "amplitude": 1.7, "noise": 0.3, "random_state": 4, **options}
-    return wk.NodeGPRegressor(GRAPH, wk.Diffusion(1.5), **options).fit(X, y)
+    return wk.NodeGPRegressor(GRAPH, wk.Diffusion(1.5), normalize=False, method="walks", **options).fit(X, y)
 
 
 def test_twins_have_the_same_neighbours_and_weights():
@@ -124,10 +124,12 @@ def test_nugget_and_noise_are_told_apart(nugget, noise):
     """800 degrees of freedom for the noise, some 300 for the nugget: four standard errors are .1 and .2."""
     graph, X, y = own_parts(nugget, noise)
     learn = ("lengthscale", "amplitude", "noise", "nugget")
-    model = wk.NodeGPRegressor(graph, wk.Diffusion(2.0), learn=learn).fit(X, y)
+    model = wk.NodeGPRegressor(graph, wk.Diffusion(2.0), learn=learn, normalize=False, method="walks").fit(
+        X, y
+    )
     assert model.noise_ == pytest.approx(noise, rel=0.1)
     assert model.nugget_ == pytest.approx(nugget, rel=0.2)
-    without = wk.NodeGPRegressor(graph, wk.Diffusion(2.0)).fit(X, y)
+    without = wk.NodeGPRegressor(graph, wk.Diffusion(2.0), normalize=False, method="walks").fit(X, y)
     assert without.nugget_ == 0
     assert without.log_marginal_likelihood_value_ < model.log_marginal_likelihood_value_ - 10
 

@@ -20,7 +20,9 @@ SCALES = [(0.0, 1e-150), (0.0, 1e150), (5.0, -3.0)]
 
 
 def regression(y, **options):
-    model = wk.NodeGPRegressor(RING, wk.Diffusion(3.0), n_walks=64, **options).fit(X, y)
+    model = wk.NodeGPRegressor(
+        RING, wk.Diffusion(3.0), n_walks=64, normalize=False, method="walks", **options
+    ).fit(X, y)
     return model, *model.predict(range(60), return_std=True)
 
 
@@ -83,7 +85,15 @@ def test_a_constant_is_no_matter_of_rounding(y):
 def test_given_hyperparameters_follow_the_units(solver, a, b):
     def predict(a, b):
         model = wk.NodeGPRegressor(
-            RING, wk.Diffusion(3.0), n_walks=64, learn=(), amplitude=b, noise=0.1 * b, solver=solver
+            RING,
+            wk.Diffusion(3.0),
+            n_walks=64,
+            learn=(),
+            amplitude=b,
+            noise=0.1 * b,
+            solver=solver,
+            normalize=False,
+            method="walks",
         ).fit(X, a + b * Y, noise_std=np.full(30, 0.2 * b))
         return *model.predict(range(60), return_std=True), model.predict([0, 1], return_cov=True)[1]
 
@@ -110,6 +120,10 @@ def test_ridge_regressions_follow_the_units(a, b, direct, monkeypatch):
         monkeypatch.setattr("walkernel.tasks._solvers.MAX_DIRECT_NODES", 0)
 
     def predict(y):
-        return wk.NodeRidge(RING, wk.Diffusion(3.0), n_walks=64).fit(X, y).predict(range(60))
+        return (
+            wk.NodeRidge(RING, wk.Diffusion(3.0), n_walks=64, normalize=False, alpha=1.0, method="walks")
+            .fit(X, y)
+            .predict(range(60))
+        )
 
     assert np.allclose((predict(a + b * Y) - a) / b, predict(Y), rtol=0, atol=1e-6)

@@ -141,16 +141,23 @@ def test_unknown_names_in_estimators(estimator):
 def test_a_grid():
     kernel = wk.Diffusion(1.0)
     grid = {"kernel__sigma": [0.2, 2.0], "alpha": [1e-3]}
-    search = GridSearchCV(wk.NodeRidge(GRAPH, kernel, n_walks=512), grid, cv=3).fit(NODES, Y)
+    search = GridSearchCV(
+        wk.NodeRidge(GRAPH, kernel, n_walks=512, normalize=False, alpha=1.0, method="walks"), grid, cv=3
+    ).fit(NODES, Y)
     assert search.best_params_ == {"kernel__sigma": 2.0, "alpha": 1e-3}
     assert search.best_estimator_.kernel == wk.Diffusion(2.0)
     assert kernel == wk.Diffusion(1.0)
-    alone = wk.NodeRidge(GRAPH, wk.Diffusion(2.0), alpha=1e-3, n_walks=512).fit(NODES, Y)
+    alone = wk.NodeRidge(
+        GRAPH, wk.Diffusion(2.0), alpha=1e-3, n_walks=512, normalize=False, method="walks"
+    ).fit(NODES, Y)
     assert np.array_equal(search.predict(NODES), alone.predict(NODES))
 
 
 def test_a_grid_over_a_part_in_a_pipeline():
-    model = make_pipeline(wk.NodeFeatures(GRAPH, wk.Diffusion(1.0) * wk.Matern(), n_walks=16), Ridge())
+    model = make_pipeline(
+        wk.NodeFeatures(GRAPH, wk.Diffusion(1.0) * wk.Matern(), n_walks=16, normalize=False, method="walks"),
+        Ridge(),
+    )
     grid = {"nodefeatures__kernel__left__sigma": [0.5, 2.0], "nodefeatures__kernel__right__nu": [1.5]}
     search = GridSearchCV(model, grid, cv=2).fit(NODES, Y)
     best = search.best_params_["nodefeatures__kernel__left__sigma"]

@@ -20,7 +20,7 @@ KERNEL = wk.Diffusion(1.5)
 def test_the_smoother_is_its_formula(kind, outputs, normalize):
     graph = graphs.KINDS[kind]()
     y = VALUES[KNOWN, 0] if outputs is None else VALUES[KNOWN]
-    smoother = wk.NodeSmoother(graph, KERNEL, n_walks=64, normalize=normalize, random_state=3)
+    smoother = wk.NodeSmoother(graph, KERNEL, n_walks=64, average=normalize, random_state=3, method="walks")
     prediction = smoother.fit(KNOWN, y).predict(ASKED)
     options = {"sampler": smoother.sampler_, "ensembles": "independent"}
     K = wk.estimate_kernel(graph, KERNEL, 64, seed=3, **options).to_dense()
@@ -34,7 +34,9 @@ def test_the_smoother_is_its_formula(kind, outputs, normalize):
 
 def test_the_smoother_takes_the_lazy_pair_where_there_is_no_other():
     graph = graphs.karate()
-    smoother = wk.NodeSmoother(graph, wk.PowerSeries([0.0, 1.0, 0.5]), n_walks=64, random_state=2)
+    smoother = wk.NodeSmoother(
+        graph, wk.PowerSeries([0.0, 1.0, 0.5]), n_walks=64, random_state=2, average=False, method="walks"
+    )
     prediction = smoother.fit([0, 5, 9], [1.0, 2.0, 3.0]).predict([1, 2])
     options = {"sampler": smoother.sampler_, "pair": "lazy"}
     K = wk.estimate_kernel(graph, wk.PowerSeries([0.0, 1.0, 0.5]), 64, seed=2, **options).to_dense()
@@ -44,18 +46,26 @@ def test_the_smoother_takes_the_lazy_pair_where_there_is_no_other():
 
 def test_nodes_named_twice_count_once():
     graph = graphs.karate()
-    once = wk.NodeSmoother(graph, KERNEL).fit([0, 33], [1.0, -1.0]).predict([5])
-    twice = wk.NodeSmoother(graph, KERNEL).fit([0, 33, 0], [1.0, -1.0, 1.0]).predict([5])
+    once = (
+        wk.NodeSmoother(graph, KERNEL, average=False, method="walks").fit([0, 33], [1.0, -1.0]).predict([5])
+    )
+    twice = (
+        wk.NodeSmoother(graph, KERNEL, average=False, method="walks")
+        .fit([0, 33, 0], [1.0, -1.0, 1.0])
+        .predict([5])
+    )
     assert np.array_equal(once, twice)
 
 
 def test_nodes_that_meet_no_known_one_get_the_mean_and_it_is_said():
     graph = graphs.isolated()
-    smoother = wk.NodeSmoother(graph, KERNEL, normalize=True).fit([0, 1], [2.0, 4.0])
+    smoother = wk.NodeSmoother(graph, KERNEL, average=True, method="walks").fit([0, 1], [2.0, 4.0])
     with pytest.warns(UserWarning, match="2 of 3 nodes have no positive sum of kernel values"):
         prediction = smoother.predict([2, 20, 32])
     assert prediction[1:].tolist() == [3.0, 3.0]
-    assert wk.NodeSmoother(graph, KERNEL).fit([0], [2.0]).predict([32]).tolist() == [0.0]
+    assert wk.NodeSmoother(graph, KERNEL, average=False, method="walks").fit([0], [2.0]).predict(
+        [32]
+    ).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -68,11 +78,21 @@ def test_the_ridge_is_scikit_learns_on_the_same_features(monkeypatch, fit_interc
     y = VALUES[KNOWN, 0] + 50 if outputs is None else VALUES[KNOWN] + 50
     weights = RNG.random(KNOWN.size) + 0.1
     model = wk.NodeRidge(
-        graph, KERNEL, alpha=0.3, n_walks=64, fit_intercept=fit_intercept, tol=1e-12, random_state=1
+        graph,
+        KERNEL,
+        alpha=0.3,
+        n_walks=64,
+        fit_intercept=fit_intercept,
+        tol=1e-12,
+        random_state=1,
+        normalize=False,
+        method="walks",
     )
     model.fit(KNOWN, y, sample_weight=weights)
     features = (
-        wk.NodeFeatures(graph, KERNEL, n_walks=64, random_state=1).fit_transform(np.arange(30)).toarray()
+        wk.NodeFeatures(graph, KERNEL, n_walks=64, random_state=1, normalize=False, method="walks")
+        .fit_transform(np.arange(30))
+        .toarray()
     )
     truth = Ridge(alpha=0.3, fit_intercept=fit_intercept).fit(features[KNOWN], y, sample_weight=weights)
     assert np.allclose(model.predict(ASKED), truth.predict(features[ASKED]), rtol=1e-6)
@@ -82,7 +102,9 @@ def test_the_ridge_is_scikit_learns_on_the_same_features(monkeypatch, fit_interc
 
 def test_conjugate_gradients_that_do_not_arrive_are_an_error(monkeypatch):
     monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 0)
-    model = wk.NodeRidge(graphs.weighted(), wk.Diffusion(4.0), alpha=1e-6, max_iter=2)
+    model = wk.NodeRidge(
+        graphs.weighted(), wk.Diffusion(4.0), alpha=1e-6, max_iter=2, normalize=False, method="walks"
+    )
     with pytest.raises(RuntimeError, match=r"did not reach tol=1e-08 in max_iter=2 iterations"):
         model.fit(KNOWN, VALUES[KNOWN])
 
@@ -95,7 +117,13 @@ class TestStandardErrors:
         graph, known, asked = graphs.karate(), np.arange(0, 34, 2), [3, 8, 3]
         y = np.random.default_rng(0).standard_normal((known.size, 2))
         smoother = wk.NodeSmoother(
-            graph, KERNEL, n_walks=2048, normalize=normalize, random_state=3, sampler=wk.IndependentWalks()
+            graph,
+            KERNEL,
+            n_walks=2048,
+            average=normalize,
+            random_state=3,
+            sampler=wk.IndependentWalks(),
+            method="walks",
         )
         values, stderr = smoother.fit(known, y).predict(asked, return_std=True)
         assert np.array_equal(values, smoother.predict(asked))
@@ -115,14 +143,16 @@ class TestStandardErrors:
 
     def test_lazy_pair(self):
         graph = graphs.karate()
-        smoother = wk.NodeSmoother(graph, wk.InverseCosine(), n_walks=64).fit([0, 5], [1.0, 2.0])
+        smoother = wk.NodeSmoother(graph, wk.InverseCosine(), n_walks=64, average=False, method="walks").fit(
+            [0, 5], [1.0, 2.0]
+        )
         values, stderr = smoother.predict([1, 2], return_std=True)
         assert values.shape == stderr.shape == (2,)
         assert (stderr > 0).all()
 
     def test_a_value_that_is_not_of_the_walks_has_none(self):
         graph = wk.Graph.from_edges([(0, 1), (2, 3)])
-        smoother = wk.NodeSmoother(graph, KERNEL, normalize=True).fit([0, 1], [2.0, 4.0])
+        smoother = wk.NodeSmoother(graph, KERNEL, average=True, method="walks").fit([0, 1], [2.0, 4.0])
         with pytest.warns(UserWarning, match="no positive sum"):
             values, stderr = smoother.predict([1, 3], return_std=True)
         assert np.isfinite(stderr[0])
@@ -132,7 +162,9 @@ class TestStandardErrors:
     def test_bad_input(self):
         graph = graphs.karate()
         one_group = wk.CoupledWalks(wk.matched_law(graph, KERNEL))
-        smoother = wk.NodeSmoother(graph, KERNEL, n_walks=16, sampler=one_group).fit([0], [1.0])
+        smoother = wk.NodeSmoother(
+            graph, KERNEL, n_walks=16, sampler=one_group, average=False, method="walks"
+        ).fit([0], [1.0])
         with pytest.raises(TypeError, match=r"NodeSmoother\.predict: return_std must be True or False"):
             smoother.predict([1], return_std="yes")
         with pytest.raises(

@@ -51,7 +51,7 @@ def kernel_of(kernel, **options):
 def regressor(kernel, learn=(), **options):
     model = wk.NodeGPRegressor(
         GRAPH, kernel, n_walks=64, sampler=SAMPLER, random_state=5, learn=learn, mean="zero",
-        amplitude=AMPLITUDE, noise=NOISE, **options,
+        amplitude=AMPLITUDE, noise=NOISE, normalize=False, method="walks", **options,
     )  # fmt: skip
     return model.fit(IDS, Y)
 
@@ -139,7 +139,9 @@ def test_the_sampler_is_that_of_the_regressor():
     own = GRFKernel(GRAPH, wk.Diffusion(4.0), n_walks=32)
     kernels = [wk.Diffusion(4.0 * factor) for factor in (1 / 8, 1.0, 1.5)]
     assert own.sampler == wk.choose_sampler(GRAPH, *kernels, n_walks=32)
-    reference = wk.NodeGPRegressor(GRAPH, wk.Diffusion(4.0), n_walks=32, mean="zero").fit(IDS, Y)
+    reference = wk.NodeGPRegressor(
+        GRAPH, wk.Diffusion(4.0), n_walks=32, mean="zero", normalize=False, method="walks"
+    ).fit(IDS, Y)
     assert 1.0 < reference.kernel_.lengthscale < 6.0  # found with the first walks
     assert own.sampler == reference.sampler_
     fixed = wk.PowerSeries([1.0, 0.5, 0.2])

@@ -1,0 +1,87 @@
+"""What a fitted estimator did, what the alternative would have cost, and how far its features are off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walkernel._door import warn, without_warnings
+from walkernel.kernels import Kernel
+from walkernel.operators import ChebyshevBasis, Explanation, estimate_kernel
+from walkernel.planning import choose_sampler
+from walkernel.tasks._moments import MAX_TERMS, kernel_terms
+from walkernel.walks import Sampler
+
+if TYPE_CHECKING:
+    from walkernel.graph import Graph
+
+MAX_ERROR = 0.3
+"""Relative error of features above which a fit warns."""
+PROBED_NODES = 128
+"""At most this many observed nodes tell the error of features."""
+
+
+def feature_error(
+    graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler, ids: NDArray[np.int64], seed: int
+) -> float:
+    """Return the relative error of ΦΦᵀ at some observed nodes, from the spread of groups of their walks."""
+    probed = ids
+    if ids.size > PROBED_NODES:
+        probed = np.sort(np.random.default_rng(seed).choice(ids, PROBED_NODES, replace=False))
+    with without_warnings(UserWarning):
+        K = estimate_kernel(
+            graph,
+            kernel,
+            n_walks,
+            sampler=sampler,
+            seed=seed,
+            nodes=graph.names(probed),
+            pair="symmetric",
+            ensembles=None if graph.directed else "shared",
+        )
+        error = K.explain().error
+    return float("nan") if error is None else error
+
+
+def warn_of_error(error: float, n_walks: int) -> None:
+    """Warn if features are so far off that answers may be worthless."""
+    if error > MAX_ERROR:
+        warn(
+            f"the features of {n_walks} walks a node have a relative error of about {error:.2g} at the "
+            "observed nodes, so predictions may be poor. Use method='polynomial', more walks or a "
+            "narrower kernel."
+        )
+
+
+def explain_estimator(
+    graph: Graph, kernel: Kernel, method: str, ids: NDArray[np.int64], n_walks: int, seed: int, n_tried: int
+) -> Explanation:
+    """Say how a fitted estimator computes its kernel at n observed nodes, and what else it would cost."""
+    basis = None if graph.directed else ChebyshevBasis(graph, kernel.matrix)
+    terms = None if basis is None else kernel_terms(basis, kernel, MAX_TERMS)
+    work = None if terms is None or basis is None else ids.size * terms.size * basis.cost
+    sampler = choose_sampler(graph, kernel, n_walks=n_walks) if kernel.has_root() else None
+    error = None
+    if sampler is not None:
+        error = feature_error(graph, kernel, n_walks, sampler, ids, seed)
+    chosen = f"{kernel}, the best of {n_tried} kernels" if n_tried > 1 else str(kernel)
+    polynomial = "Polynomials do not serve this kernel or graph."
+    if terms is not None:
+        polynomial = (
+            f"exact rows of the kernel at {ids.size} observed nodes, by polynomials of degree "
+            f"{terms.size - 1}: {work:.2g} multiplications."
+        )
+    walks = "Walks do not serve this kernel."
+    if error is not None:
+        walks = (
+            f"features of {n_walks} walks from each node, whose relative error at the observed nodes is "
+            f"about {error:.2g}."
+        )
+    if method == "polynomial":
+        lines = [f"The kernel is {chosen}.", f"Used: {polynomial}", f"Instead: {walks}"]
+    else:
+        lines = [f"The kernel is {chosen}.", f"Used: {walks}", f"Instead: {polynomial}"]
+    shown = (1e-3 if method == "polynomial" else error) if terms is not None or error is not None else None
+    return Explanation("\n".join(lines), 0, 0, shown, None if terms is None else terms.size - 1)

@@ -1,0 +1,285 @@
+"""Estimators with exact rows of the kernel: equal to dense formulas, and never silently bad."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+import graphs
+import walkernel as wk
+
+KERNEL = wk.Diffusion(2.0)
+GRAPH = graphs.karate()
+KNOWN = np.array([0, 1, 2, 8, 23, 30, 32, 33])
+REST = np.setdiff1d(np.arange(34), KNOWN)
+
+
+def unit_diagonal(K):
+    scales = np.sqrt(K.diagonal())
+    return K / np.outer(scales, scales)
+
+
+def grid(n):
+    ids = np.arange(n * n).reshape(n, n)
+    across, down = (ids[:, :-1], ids[:, 1:]), (ids[:-1], ids[1:])
+    return wk.Graph.from_edges(
+        np.concatenate([np.column_stack([a.ravel(), b.ravel()]) for a, b in (across, down)])
+    )
+
+
+def with_isolated_nodes():
+    edges = np.array([(i, i + 1) for i in range(20)])
+    return wk.Graph.from_edges(edges, n_nodes=24)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_regression_is_that_of_the_dense_kernel(normalize):
+    K = wk.exact_kernel(GRAPH, KERNEL)
+    y = np.sin(np.arange(KNOWN.size))
+    model = wk.NodeGPRegressor(
+        GRAPH, KERNEL, method="polynomial", normalize=normalize, learn=(), amplitude=1.3, noise=0.2
+    ).fit(KNOWN, y)
+    mean, std = model.predict(KNOWN, return_std=True)
+    K = unit_diagonal(K) if normalize else K
+    K = 1.69 * K[np.ix_(KNOWN, KNOWN)]
+    S = np.linalg.inv(K + 0.04 * np.eye(KNOWN.size))
+    certainty = S.sum()
+    beta = S.sum(axis=0) @ y / certainty
+    assert np.allclose(mean, beta + K @ S @ (y - beta), atol=1e-3)
+    rho = 1 - K @ S.sum(axis=1)
+    variance = (K - K @ S @ K).diagonal() + rho**2 / certainty
+    assert np.allclose(std, np.sqrt(variance), atol=1e-3)
+
+
+def test_unnormalised_predictions_elsewhere_are_dense_ones():
+    K = wk.exact_kernel(GRAPH, KERNEL)
+    y = np.cos(np.arange(KNOWN.size))
+    model = wk.NodeGPRegressor(GRAPH, KERNEL, normalize=False, learn=(), noise=0.1, mean="zero").fit(KNOWN, y)
+    mean, std = model.predict(REST, return_std=True)
+    S = np.linalg.inv(K[np.ix_(KNOWN, KNOWN)] + 0.01 * np.eye(KNOWN.size))
+    shared = K[np.ix_(REST, KNOWN)]
+    assert model.method_ == "polynomial"
+    assert np.allclose(mean, shared @ S @ y, atol=1e-3)
+    assert np.allclose(std**2, (K[np.ix_(REST, REST)] - shared @ S @ shared.T).diagonal(), atol=1e-3)
+
+
+def test_scales_of_a_normalised_prior_are_those_of_the_kernel():
+    model = wk.NodeGPRegressor(grid(25), wk.Diffusion(3.0), learn=()).fit([0, 300, 624], [1.0, 0.0, -1.0])
+    exact = np.sqrt(wk.exact_kernel(grid(25), wk.Diffusion(3.0)).diagonal())
+    ratio = model._prior.scales / exact
+    assert np.abs(np.log(ratio)).mean() < 0.03
+    assert np.abs(np.log(ratio)).max() < 0.2
+
+
+def test_standard_deviations_of_many_nodes_agree_with_exact_ones():
+    graph, rng = grid(25), np.random.default_rng(0)
+    known = rng.choice(625, 60, replace=False)
+    model = wk.NodeGPRegressor(graph, wk.Matern(1.5, 4.0)).fit(known, rng.standard_normal(60))
+    _, drawn = model.predict(range(625), return_std=True)  # from draws
+    some = np.arange(0, 625, 5)
+    _, exact = model.predict(some, return_std=True)
+    ratio = drawn[some] / exact
+    assert abs(ratio.mean() - 1) < 0.03
+    assert ratio.std() < 0.07  # 1/√512 is 0.044
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    graph, rng = grid(8), np.random.default_rng(1)
+    known = np.arange(0, 64, 7)
+    model = wk.NodeGPRegressor(graph, KERNEL, learn=(), noise=0.3).fit(known, rng.standard_normal(10))
+    mean, covariance = model.predict(range(64), return_cov=True)
+    draws = model.sample_y(n_samples=4000, random_state=3)
+    spread = np.sqrt(covariance.diagonal() / 4000)
+    assert np.abs((draws.mean(axis=1) - mean) / spread).max() < 4.5
+    assert np.abs(np.cov(draws) - covariance).max() < 0.15 * covariance.diagonal().max()
+
+
+def test_a_smooth_signal_is_found_with_its_noise():
+    graph, rng = grid(40), np.random.default_rng(5)
+    row, column = np.divmod(np.arange(1600), 40)
+    truth = np.sin(row / 8) + np.cos(column / 8)
+    known = rng.choice(1600, 200, replace=False)
+    model = wk.NodeGPRegressor(graph).fit(known, truth[known] + 0.1 * rng.standard_normal(200))
+    mean, std = model.predict(range(1600), return_std=True)
+    assert 0.08 < model.noise_ < 0.12
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.09
+    assert 0.88 < np.mean(np.abs(mean - truth) < 1.96 * std) <= 1.0
+    assert model.candidates_[0].score >= model.candidates_[-1].score
+    assert len(model.candidates_) > 20
+
+
+def test_ridge_is_that_of_the_dense_kernel():
+    K = unit_diagonal(wk.exact_kernel(GRAPH, KERNEL))[np.ix_(KNOWN, KNOWN)]
+    y = np.column_stack([np.sin(KNOWN), np.cos(KNOWN)])
+    model = wk.NodeRidge(GRAPH, KERNEL, alpha=0.3).fit(KNOWN, y)
+    n = KNOWN.size
+    system = np.block([[K + 0.3 * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    solution = scipy.linalg.solve(system, np.vstack([y, np.zeros((1, 2))]))
+    assert np.allclose(model.dual_coef_, solution[:-1], atol=1e-4)
+    assert np.allclose(model.intercept_, solution[-1], atol=1e-4)
+    assert np.allclose(model.predict(KNOWN), K @ solution[:-1] + solution[-1], atol=1e-3)
+
+
+def test_weights_of_ridge_count_like_repeated_nodes():
+    y = np.sin(KNOWN)
+    twice = wk.NodeRidge(GRAPH, KERNEL, alpha=0.2).fit(np.append(KNOWN, KNOWN[:3]), np.append(y, y[:3]))
+    weighted = wk.NodeRidge(GRAPH, KERNEL, alpha=0.2).fit(KNOWN, y, [2, 2, 2, 1, 1, 1, 1, 1])
+    assert np.allclose(twice.predict(REST), weighted.predict(REST))
+
+
+@pytest.mark.parametrize("method", ["polynomial", "walks"])
+def test_a_classifier_needs_nothing_but_labels(method):
+    club = wk.load_dataset("karate")
+    model = wk.NodeRidgeClassifier(club.graph, method=method).fit(KNOWN, club.labels[KNOWN])
+    assert model.score(REST, club.labels[REST]) > 0.85
+    probabilities = model.predict_proba(REST)
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    scores = model.decision_function(REST)
+    assert np.array_equal(scores > 0, model.predict(REST) == model.classes_[1])
+    assert model.method_ == method
+
+
+def test_class_weights():
+    club = wk.load_dataset("karate")
+    y = club.labels[KNOWN]
+    plain = wk.NodeRidgeClassifier(club.graph, KERNEL, alpha=1.0)
+    given = wk.NodeRidgeClassifier(club.graph, KERNEL, alpha=1.0, class_weight={1: 2.0})
+    repeated = np.concatenate([KNOWN, KNOWN[y == 1]])
+    doubled = plain.fit(repeated, np.concatenate([y, y[y == 1]])).predict_proba(REST)
+    assert np.allclose(given.fit(KNOWN, y).decision_function(REST), plain.decision_function(REST))
+    assert doubled.shape == (REST.size, 2)
+    with pytest.raises(ValueError, match="class_weight must be"):
+        wk.NodeRidgeClassifier(club.graph, class_weight={7: 1.0}).fit(KNOWN, y)
+    with pytest.raises(ValueError, match="class_weight must be"):
+        wk.NodeRidgeClassifier(club.graph, class_weight="even").fit(KNOWN, y)
+
+
+def test_leave_one_out_is_what_it_says():
+    club = wk.load_dataset("karate")
+    from walkernel.tasks._leave_one_out import RidgePath
+
+    K = unit_diagonal(wk.exact_kernel(club.graph, KERNEL))[np.ix_(KNOWN, KNOWN)]
+    y, weights = np.random.default_rng(0).standard_normal((KNOWN.size, 2)), np.arange(1.0, 9.0)
+    left_out = RidgePath(K, y, weights).solve(0.5).left_out
+    for i in range(KNOWN.size):
+        kept = np.arange(KNOWN.size) != i
+        other = RidgePath(K[np.ix_(kept, kept)], y[kept], weights[kept]).solve(0.5)
+        assert np.allclose(K[i, kept] @ other.dual + other.intercept, left_out[i])
+
+
+def test_shared_posteriors_are_those_of_separate_ones():
+    labels = np.array(["a", "b", "a", "c", "c", "b", "a", "c"])
+    common = {"normalize": True, "learn": (), "amplitude": 2.0}
+    model = wk.NodeGPClassifier(GRAPH, KERNEL, method="polynomial", **common).fit(KNOWN, labels)
+    mean, variance = model.latent(KNOWN)
+    K = 4 * unit_diagonal(wk.exact_kernel(GRAPH, KERNEL))[np.ix_(KNOWN, KNOWN)]
+    for c, name in enumerate("abc"):
+        alpha = 0.01 + (labels == name)
+        spread = np.log1p(1 / alpha)
+        z = np.log(alpha) - spread / 2
+        S = np.linalg.inv(K + np.diag(spread))
+        beta = S.sum(axis=0) @ z / S.sum()
+        assert np.allclose(mean[:, c], beta + K @ S @ (z - beta), atol=1e-3)
+        rho = 1 - K @ S.sum(axis=1)
+        assert np.allclose(variance[:, c], (K - K @ S @ K).diagonal() + rho**2 / S.sum(), atol=2e-3)
+
+
+def test_many_classes_are_learned_at_once():
+    graph = grid(30)
+    row, column = np.divmod(np.arange(900), 30)
+    labels = row // 6 * 5 + column // 6  # 25 squares
+    known = np.random.default_rng(0).choice(900, 300, replace=False)
+    rest = np.setdiff1d(np.arange(900), known)
+    for model in (wk.NodeGPClassifier(graph), wk.NodeRidgeClassifier(graph)):
+        assert model.fit(known, labels[known]).score(rest, labels[rest]) > 0.7
+
+
+def test_a_pipeline_needs_nothing_but_labels():
+    club = wk.load_dataset("karate")
+    model = make_pipeline(wk.NodeFeatures(club.graph), LogisticRegression())
+    assert model.fit(KNOWN, club.labels[KNOWN]).score(REST, club.labels[REST]) > 0.85
+
+
+def test_features_of_landmarks_span_their_kernel():
+    features = wk.NodeFeatures(GRAPH, KERNEL, normalize=False).fit(range(34))
+    rows = features.transform(range(34))
+    assert np.allclose(rows @ rows.T, wk.exact_kernel(GRAPH, KERNEL), atol=1e-3)
+    few = wk.NodeFeatures(GRAPH, KERNEL, n_components=3).fit(range(34)).transform([1, 1, 2])
+    assert few.shape == (3, 3)
+    assert np.array_equal(few[0], few[1])
+
+
+def test_smoothers_are_weighted_means_of_the_exact_kernel():
+    K = wk.exact_kernel(GRAPH, KERNEL)[:, KNOWN]
+    y = np.sin(KNOWN)
+    mean, error = wk.NodeSmoother(GRAPH, KERNEL).fit(KNOWN, y).predict(range(34), return_std=True)
+    assert np.allclose(mean, K @ y / K.sum(axis=1), atol=1e-3)
+    assert not error.any()
+    sums = wk.NodeSmoother(GRAPH, KERNEL, average=False).fit(KNOWN, y).predict(range(34))
+    assert np.allclose(sums, K @ y, atol=1e-3)
+    assert wk.NodeSmoother(GRAPH).fit(KNOWN, y).predict([3]).shape == (1,)
+
+
+def test_isolated_nodes_have_the_prior_and_disturb_nobody():
+    graph = with_isolated_nodes()
+    known, y = [0, 5, 10, 15, 22], [1.0, 1.0, -1.0, -1.0, 5.0]
+    model = wk.NodeGPRegressor(graph, wk.Diffusion(8.0), learn=(), noise=0.1, mean="zero").fit(known, y)
+    mean, std = model.predict([3, 22, 23], return_std=True)
+    assert mean[0] > 0
+    assert mean[1] == pytest.approx(5.0 / 1.01, rel=1e-3)
+    assert (mean[2], std[2]) == (0.0, pytest.approx(1.0, rel=1e-3))
+    labels = wk.NodeRidgeClassifier(graph).fit(known, [0, 0, 1, 1, 1]).predict([1, 14, 22, 23])
+    assert labels[0] == 0
+    assert labels[1] == 1
+
+
+def test_directed_graphs_are_walked_or_refused():
+    graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], directed=True)
+    with pytest.raises(ValueError, match="undirected"):
+        wk.NodeGPRegressor(graph).fit([0, 1], [1.0, 2.0])
+    with pytest.raises(ValueError, match="method must be"):
+        wk.NodeFeatures(graph, KERNEL, method="polynomial").fit([0, 1])
+    assert wk.NodeFeatures(graph, KERNEL, n_walks=4096).fit([0, 1]).method_ == "walks"
+
+
+def test_a_sampler_implies_walks():
+    model = wk.NodeRidge(GRAPH, KERNEL, alpha=1.0, sampler=wk.IndependentWalks(0.1), n_walks=2048)
+    assert model.fit(KNOWN, np.sin(KNOWN)).method_ == "walks"
+
+
+ESTIMATORS = [
+    lambda **options: wk.NodeRidge(grid(20), wk.Diffusion(12.0), n_walks=4, **options).fit(
+        range(40), range(40)
+    ),
+    lambda **options: wk.NodeFeatures(grid(20), wk.Diffusion(12.0), n_walks=4, **options).fit(range(40)),
+    lambda **options: wk.NodeRidgeClassifier(grid(20), wk.Diffusion(12.0), n_walks=4, **options).fit(
+        range(40), np.arange(40) % 2
+    ),
+    lambda **options: wk.NodeGPRegressor(grid(20), wk.Diffusion(12.0), n_walks=4, learn=(), **options).fit(
+        range(40), range(40)
+    ),
+    lambda **options: wk.NodeGPClassifier(grid(20), wk.Diffusion(12.0), n_walks=4, learn=(), **options).fit(
+        range(40), np.arange(40) % 2
+    ),
+]
+
+
+@pytest.mark.parametrize("fit", ESTIMATORS)
+def test_poor_features_are_said_and_not_used_by_default(fit):
+    with pytest.warns(UserWarning, match="relative error of about"):
+        fit(method="walks")
+    model = fit()  # warnings are errors
+    assert model.method_ == "polynomial"
+    text = repr(model.explain())
+    assert "Used: exact rows" in text
+    assert "Instead: features of 4 walks" in text
+
+
+def test_the_same_call_gives_the_same_answer_with_any_number_of_threads():
+    y = np.sin(np.arange(60))
+    answers = [
+        wk.NodeGPRegressor(grid(20), engine=wk.engines.CPU(n_threads=n)).fit(range(60), y).predict(range(400))
+        for n in (1, 2)
+    ]
+    assert np.array_equal(*answers)
