@@ -206,7 +206,7 @@ ODE_CASES = rows(["solve_ode"], [
     ("t-growth", {"t": 800, "matrix": "normalized"}, VALUE, "t must be small enough; e^800; got 800"),
     *refused("matrix", "one of 'laplacian', 'combinatorial', 'normalized', 'adjacency', 'positive-laplacian'",
              ["L", None], []),
-    *refused("method", "one of 'walks', 'polynomial'", ["cg", None], []),
+    *refused("method", "one of 'auto', 'polynomial', 'walks'", ["cg", None], []),
     *refused("engine", ENGINES, ["nowhere", "walks"], [3, True, CPU]),
     *refused("pair", "one of 'auto', 'symmetric', 'lazy'", ["both"], []),
     *refused("quadrature", "one of 'gauss-legendre', 'monte-carlo'", ["simpson"], []),

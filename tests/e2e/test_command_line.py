@@ -255,14 +255,18 @@ class TestTasks:
 
     def test_ode(self, karate, folder):
         arguments = ("ode", "karate", "--source", 0, "--times", 0.5, 1, 2, "--node", 33, 1, "--json")
-        found = json.loads(succeed(*arguments, "--seed", 4))["states"]
+        found = json.loads(succeed(*arguments, "--seed", 4, "--walks", 128))["states"]
         source = np.eye(34)[0]
         solution = wk.solve_ode(karate, source, [0.5, 1, 2], nodes=[33, 1], n_walks=128, seed=4)
         assert [state["x"] for state in found] == solution.x.ravel().tolist()
         assert [state["stderr"] for state in found] == solution.stderr.ravel().tolist()
         assert [(state["t"], state["node"]) for state in found[:3]] == [(0.5, 33), (0.5, 1), (1, 33)]
+        exact = json.loads(succeed(*arguments))["states"]
+        solution = wk.solve_ode(karate, source, [0.5, 1, 2], nodes=[33, 1], method="polynomial")
+        assert [state["x"] for state in exact] == solution.x.ravel().tolist()
+        assert json.loads(succeed(*arguments, "--method", "walks", "--seed", 4))["states"] == found
         text = succeed(
-            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0", "--method", "polynomial"),
+            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0"),
             *("--equation", "combinatorial"),
         )
         lines = [line.split() for line in text.splitlines() if "±" in line]

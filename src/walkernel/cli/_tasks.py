@@ -26,7 +26,8 @@ Equation = Annotated[
     typer.Option("--equation", help="G: −L, −(D − A), W̃, A or +L."),
 ]
 Method = Annotated[
-    Literal["walks", "polynomial"], typer.Option("--method", help="Walks with error bars, or exact products.")
+    Literal["auto", "polynomial", "walks"],
+    typer.Option("--method", help="Exact products, or walks with error bars: auto if --walks is given."),
 ]
 
 
@@ -143,8 +144,8 @@ def ode(
     source: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where y is 1.")] = None,
     initial: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Where x(0) is 1.")] = None,
     equation: Equation = "laplacian",
-    method: Method = "walks",
-    walks: Annotated[int, typer.Option("--walks", min=2, help="Walks from each node.")] = 128,
+    method: Method = "auto",
+    walks: Annotated[int | None, typer.Option("--walks", min=2, help="Walks from each node.")] = None,
     seed: option.Seed = 0,
     node: option.Nodes = None,
     nodes: option.NodeFile = None,
@@ -163,7 +164,7 @@ def ode(
     y, begin = (_indicator(network, names) for names in (source, initial))
     from walkernel.tasks import solve_ode
 
-    with progress("walks") as report:
+    with progress("solution") as report:
         solution = solve_ode(
             network, y, times, initial=begin, matrix=equation, n_walks=walks, seed=seed, nodes=asked,
             method=method, progress=report,
