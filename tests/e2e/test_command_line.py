@@ -208,20 +208,24 @@ class TestFeatures:
 
 
 class TestTasks:
-    def test_clusters_of_a_kernel_to_a_tolerance(self, karate):
-        printed = succeed("cluster", "karate", "-k", 2, "--tolerance", "0.05", "--json")
-        K = wk.estimate_kernel(karate, wk.Diffusion(), tolerance=0.05)
-        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_
-        assert [entry["cluster"] for entry in json.loads(printed)["clusters"]] == labels.tolist()
+    def test_as_many_clusters_as_the_graph_has(self, karate):
+        found = json.loads(succeed("cluster", "karate", "--json"))
+        model = wk.KernelKMeans(None).fit(karate)
+        assert [entry["cluster"] for entry in found["clusters"]] == model.labels_.tolist()
+        assert (found["kernel"], found["method"]) == ("Diffusion(sigma=5.0)", "eigenvectors")
+        assert len(found["sizes"]) == model.n_clusters_ > 1
 
     def test_cluster(self, karate, folder):
         arguments = ("cluster", "karate", "-k", 2, "--kernel", "diffusion(sigma=2)", "--out", "labels.csv")
         found = json.loads(succeed(*arguments, "--json"))
-        K = wk.estimate_kernel(karate, wk.Diffusion(2.0))
-        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_.tolist()
+        labels = wk.KernelKMeans(2, kernel=wk.Diffusion(2.0)).fit(karate).labels_.tolist()
         assert [int(row["cluster"]) for row in table("labels.csv")] == labels
         assert [row["cluster"] for row in found["clusters"]] == labels
         assert found["sizes"] == [labels.count(0), labels.count(1)]
+        walked = json.loads(succeed(*arguments, "--method", "walks", "--seed", 3, "--json"))
+        model = wk.KernelKMeans(2, kernel=wk.Diffusion(2.0), method="walks", random_state=3).fit(karate)
+        assert [row["cluster"] for row in walked["clusters"]] == model.labels_.tolist()
+        assert walked["method"] == "walks"
         succeed("cluster", "friends.csv", "-k", 2, "--out", "labels.csv")
         assert [row["node"] for row in table("labels.csv")] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
 

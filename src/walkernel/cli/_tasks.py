@@ -34,11 +34,15 @@ Method = Annotated[
 @app.command()
 def cluster(
     graph: option.GraphName,
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of clusters.")],
-    kernel: option.KernelName = "diffusion",
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="Number of clusters; chosen from the graph if not given.")
+    ] = None,
+    kernel: option.KernelName = "diffusion(sigma=5)",
     matrix: option.Matrix = "normalized",
-    walks: option.OptionalWalks = None,
-    tolerance: option.Tolerance = None,
+    method: Annotated[
+        Literal["auto", "eigenvectors", "polynomial", "walks"],
+        typer.Option("--method", help="How the kernel is computed."),
+    ] = "auto",
     seed: option.Seed = 0,
     out: option.OptionalOut = None,
     json: option.Json = False,
@@ -47,28 +51,26 @@ def cluster(
 ) -> None:
     """Find clusters of nodes by kernel k-means; --out writes node,cluster.
 
-    Example: walkernel cluster karate -k 2 --kernel "diffusion(sigma=2)" --out labels.csv
+    Example: walkernel cluster karate -k 2 --out labels.csv
     """
     wanted = read_kernel(kernel, matrix)
     network = read_graph(graph, directed, relabel)
     import numpy as np
 
-    from walkernel.operators import estimate_kernel
     from walkernel.tasks import KernelKMeans
 
-    with progress("walks") as report:
-        K = estimate_kernel(network, wanted, walks, seed=seed, tolerance=tolerance, progress=report)
     with progress("clusters"):
-        model = KernelKMeans(k, random_state=seed).fit(K)
+        model = KernelKMeans(k, kernel=wanted, method=method, random_state=seed).fit(network)
     labels = model.labels_.tolist()
-    sizes = np.bincount(labels, minlength=k).tolist()
+    sizes = np.bincount(labels).tolist()
     names = every_node(network)
     if out is not None:
         write_csv(out, ["node", "cluster"], zip(names, labels, strict=True))
         say(f"{out}: the clusters of {len(labels)} nodes")
     if json:
         clusters = [{"node": node, "cluster": label} for node, label in zip(names, labels, strict=True)]
-        show_json({"sizes": sizes, "inertia": float(model.inertia_), "clusters": clusters})
+        result = {"kernel": str(model.kernel_), "method": model.method_, "inertia": float(model.inertia_)}
+        show_json({**result, "sizes": sizes, "clusters": clusters})
     else:
         show_table(["cluster", "size"], list(enumerate(sizes)))
 

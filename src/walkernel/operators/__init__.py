@@ -4,6 +4,7 @@ from walkernel.operators._base import KernelOperator
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
+from walkernel.operators._explanation import Explanation
 from walkernel.operators._groups import Groups, normalize_columns, standard_errors
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
@@ -11,6 +12,7 @@ from walkernel.operators._polynomial import polynomial_engine, polynomial_operat
 __all__ = [
     "Estimate",
     "EstimatedNeighbors",
+    "Explanation",
     "Groups",
     "KernelOperator",
     "Neighbors",
