@@ -87,7 +87,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     >>> import walkernel as wk
     >>> club = wk.load_dataset("karate")
     >>> model = wk.KernelKMeans(2).fit(club.graph)
-    >>> wk.clustering_error(model.labels_, club.labels) < 0.1
+    >>> wk.clustering_error(model.labels_, club.labels) < 0.2
     True
     >>> model.kernel_, model.method_
     (Diffusion(sigma=5.0), 'eigenvectors')
