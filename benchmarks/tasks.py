@@ -137,7 +137,7 @@ def ode_rows(n_nodes: int) -> list[list[str]]:
     rows = [[f"{n_nodes:.0e}", "scipy expm_multiply", f"{base:.1f} s", "1", ""]]
     nodes = np.arange(100)
     for name, options in (
-        ("polynomial", {"engine": "polynomial"}),
+        ("polynomial", {}),
         ("16 walks", {"n_walks": 16}),
         ("16 walks, lazy", {"n_walks": 16, "pair": "lazy"}),
         ("256 walks, 100 nodes", {"n_walks": 256, "nodes": nodes}),

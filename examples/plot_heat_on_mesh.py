@@ -1,7 +1,7 @@
 """Heat on the surface of a tooth: one spot is hot at first, another is heated all the time.
 
 The equation is x' = −(D − A) x + y: along each edge of the mesh heat flows in proportion to the difference of
-temperature, and y is the heater. The whole surface is a matter for sparse products (``method="polynomial"``).
+temperature, and y is the heater. The whole surface is a matter for sparse products, the default.
 Random walks answer for single nodes, at a cost that does not depend on the size of the mesh, and they know
 their own error. All times share the walks of a node, so that its errors go together. Where the mesh cannot be
 had, a ring takes its place.
@@ -35,9 +35,9 @@ halfway = np.argmin(np.linalg.norm(places - (places[hot] + places[heated]) / 2, 
 watched = {"hot at first": hot, "halfway": halfway, "heated": heated}
 heat = {"source": 0.15 * spot(heated), "initial": spot(hot), "matrix": "combinatorial"}
 
-pictures = wk.solve_ode(graph, t=[0.1, 1, 4, 16], method="polynomial", **heat)
+pictures = wk.solve_ode(graph, t=[0.1, 1, 4, 16], **heat)
 nodes, t = list(watched.values()), np.arange(1, 65) / 4
-curves = wk.solve_ode(graph, t=t, method="polynomial", nodes=nodes, **heat)
+curves = wk.solve_ode(graph, t=t, nodes=nodes, **heat)
 few = [1, 3, *range(7, 64, 8)]  # the times 0.5, 1, 2, 4, 6, ... 16
 points = wk.solve_ode(graph, t=t[few], nodes=nodes, n_walks=1024, **heat)
 

@@ -35,6 +35,7 @@ RING = Graph.from_edges(PAIRS)
 NAMED = Graph.from_edges([(f"n{i}", f"n{j}") for i, j in PAIRS])
 TENS = Graph.from_edges([(10 * i + 5, 10 * j + 5) for i, j in PAIRS], relabel=True)
 HUGE = Graph.from_edges(PAIRS, n_nodes=10**6)
+SIGNED = Graph.from_edges(PAIRS, weights=[1.0] * (N - 1) + [-1.0])
 HEAT, ROOTLESS = Diffusion(), PowerSeries([0.0, 1.0])
 WILD = wk.RegularizedLaplacian(sigma=2.0, matrix="adjacency")
 ONES = np.ones(N)
@@ -172,6 +173,8 @@ OTHER_CASES = [
         *refused("n_clusters", "a whole number of at least 1", [0, -1, 1.5, NAN], [True, "2", None]),
         *refused("n_clusters", "at most n_samples=12, the number of points with weight", [13], []),
         *refused("max_iter", "a whole number of at least 1", [0, 1.5], [True, None]),
+        *refused("method", "one of 'auto', 'eigenvectors', 'polynomial', 'walks'", ["spectral", None], []),
+        *refused("engine", ENGINES, ["nowhere"], [3]),
         *refused("n_init", "a whole number of at least 1", [0, 1.5], ["auto", None]),
         *refused("init", "'k-means++' or an array of labels", ["random"], []),
         ("init-short", {"init": [0, 1]}, VALUE, f"{LABELS} [0, 1]."),
@@ -206,7 +209,7 @@ ODE_CASES = rows(["solve_ode"], [
     ("t-growth", {"t": 800, "matrix": "normalized"}, VALUE, "t must be small enough; e^800; got 800"),
     *refused("matrix", "one of 'laplacian', 'combinatorial', 'normalized', 'adjacency', 'positive-laplacian'",
              ["L", None], []),
-    *refused("method", "one of 'walks', 'polynomial'", ["cg", None], []),
+    *refused("method", "one of 'auto', 'polynomial', 'walks'", ["cg", None], []),
     *refused("engine", ENGINES, ["nowhere", "walks"], [3, True, CPU]),
     *refused("pair", "one of 'auto', 'symmetric', 'lazy'", ["both"], []),
     *refused("quadrature", "one of 'gauss-legendre', 'monte-carlo'", ["simpson"], []),
@@ -263,7 +266,20 @@ MORE_CASES = [row for owners, *table in [
     *[(["KernelKMeans"], *row) for row in [
         ("init-ragged", {"init": [[0], [1, 2]]}, VALUE, "init must be; [[0], [1, 2]]"),
         ("n_init", {"init": HALVES, "n_init": 0}, VALUE, "n_init must be; got 0."),
-        ("X-graph", {"X": RING}, TYPE, "X must be; KernelOperator; Graph"),
+        ("kernel-features", {"kernel": HEAT}, VALUE, "kernel must be None unless X is a Graph, got"),
+        ("method-features", {"method": "walks"}, VALUE, "method must be 'auto' unless X is a Graph"),
+        ("kernel-K", {"X": wk.polynomial_operator(RING, HEAT), "kernel": HEAT}, VALUE, "kernel must be None"),
+        ("none-labels", {"X": RING, "n_clusters": None, "init": HALVES}, VALUE, "n_clusters; given if init"),
+        ("none-signed", {"X": SIGNED, "n_clusters": None}, VALUE, "n_clusters; given; negative weights"),
+        ("graph-many", {"X": RING, "n_clusters": 13}, VALUE, "n_clusters must be at most n_samples=12"),
+        ("graph-kernel", {"X": RING, "kernel": 2.0}, TYPE, "kernel must be a Kernel, got 2.0"),
+        ("graph-diverges", {"X": RING, "kernel": WILD}, DIVERGES, "~sigma=2.0; radius; below 1.25"),
+        ("graph-diagonal", {"X": RING, "kernel": ROOTLESS}, VALUE, "kernel; positive diagonal; α₀ > 0"),
+        ("graph-method", {"X": SIGNED, "method": "eigenvectors"}, VALUE,
+         "method must be 'polynomial' or 'walks'; got 'eigenvectors'; some weights are negative"),
+        ("matrix-method", {"X": RING, "kernel": Diffusion(matrix="adjacency"), "method": "eigenvectors"},
+         VALUE, "method must be; matrix='adjacency'"),
+        ("graph-weights", {"X": RING, "weights": [1, 1]}, VALUE, "sample_weight must be 12 non-negative"),
         ("X-scipy", {"X": aslinearoperator(np.eye(4))}, TYPE, "X must be; KernelOperator"),
         ("X-overflow", {"X": 1e200 * FEATURES}, VALUE, "X must be"),
         ("support", {"n_clusters": 3, "weights": [1, 1] + [0] * 10}, VALUE, "n_clusters must be; 2"),

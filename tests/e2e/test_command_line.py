@@ -210,20 +210,24 @@ class TestFeatures:
 
 
 class TestTasks:
-    def test_clusters_of_a_kernel_to_a_tolerance(self, karate):
-        printed = succeed("cluster", "karate", "-k", 2, "--tolerance", "0.05", "--json")
-        K = wk.estimate_kernel(karate, wk.Diffusion(), tolerance=0.05)
-        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_
-        assert [entry["cluster"] for entry in json.loads(printed)["clusters"]] == labels.tolist()
+    def test_as_many_clusters_as_the_graph_has(self, karate):
+        found = json.loads(succeed("cluster", "karate", "--json"))
+        model = wk.KernelKMeans(None).fit(karate)
+        assert [entry["cluster"] for entry in found["clusters"]] == model.labels_.tolist()
+        assert (found["kernel"], found["method"]) == ("Diffusion(sigma=5.0)", "eigenvectors")
+        assert len(found["sizes"]) == model.n_clusters_ > 1
 
     def test_cluster(self, karate, folder):
         arguments = ("cluster", "karate", "-k", 2, "--kernel", "diffusion(sigma=2)", "--out", "labels.csv")
         found = json.loads(succeed(*arguments, "--json"))
-        K = wk.estimate_kernel(karate, wk.Diffusion(2.0))
-        labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_.tolist()
+        labels = wk.KernelKMeans(2, kernel=wk.Diffusion(2.0)).fit(karate).labels_.tolist()
         assert [int(row["cluster"]) for row in table("labels.csv")] == labels
         assert [row["cluster"] for row in found["clusters"]] == labels
         assert found["sizes"] == [labels.count(0), labels.count(1)]
+        walked = json.loads(succeed(*arguments, "--method", "walks", "--seed", 3, "--json"))
+        model = wk.KernelKMeans(2, kernel=wk.Diffusion(2.0), method="walks", random_state=3).fit(karate)
+        assert [row["cluster"] for row in walked["clusters"]] == model.labels_.tolist()
+        assert walked["method"] == "walks"
         succeed("cluster", "friends.csv", "-k", 2, "--out", "labels.csv")
         assert [row["node"] for row in table("labels.csv")] == ["Ada", "Ben", "Cem", "Dan", "Eve"]
 
@@ -259,14 +263,18 @@ class TestTasks:
 
     def test_ode(self, karate, folder):
         arguments = ("ode", "karate", "--source", 0, "--times", 0.5, 1, 2, "--node", 33, 1, "--json")
-        found = json.loads(succeed(*arguments, "--seed", 4))["states"]
+        found = json.loads(succeed(*arguments, "--seed", 4, "--walks", 128))["states"]
         source = np.eye(34)[0]
         solution = wk.solve_ode(karate, source, [0.5, 1, 2], nodes=[33, 1], n_walks=128, seed=4)
         assert [state["x"] for state in found] == solution.x.ravel().tolist()
         assert [state["stderr"] for state in found] == solution.stderr.ravel().tolist()
         assert [(state["t"], state["node"]) for state in found[:3]] == [(0.5, 33), (0.5, 1), (1, 33)]
+        exact = json.loads(succeed(*arguments))["states"]
+        solution = wk.solve_ode(karate, source, [0.5, 1, 2], nodes=[33, 1], method="polynomial")
+        assert [state["x"] for state in exact] == solution.x.ravel().tolist()
+        assert json.loads(succeed(*arguments, "--method", "walks", "--seed", 4))["states"] == found
         text = succeed(
-            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0", "--method", "polynomial"),
+            *("ode", "friends.csv", "--initial", "Ada", "Eve", "--times", "1e0"),
             *("--equation", "combinatorial"),
         )
         lines = [line.split() for line in text.splitlines() if "±" in line]

@@ -29,7 +29,7 @@ BAD_DATA = {
     "ode friends.csv --source Zoe --times 1": "There is no node 'Zoe'",
     "ode friends.csv --source Ada --times 2 1": "increasing positive times",
     "kernel karate --row 0 --tolerance 2": "tolerance must be a finite number greater than 0 and less than 1",
-    "cluster karate -k 2 --walks 64 --tolerance 0.1": "tolerance must be None if n_walks is given",
+    "cluster karate -k 2 --matrix adjacency --method eigenvectors": "method must be 'polynomial' or 'walks'",
     "regress friends.csv stranger.csv --out out": "stranger.csv, line 3: There is no node 'Zoe'",
     "regress friends.csv word.csv --out out": "word.csv, line 2: expected a finite number",
     "regress friends.csv nan.csv --out out": "nan.csv, line 1: expected a finite number",

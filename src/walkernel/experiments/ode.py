@@ -91,7 +91,7 @@ def _errors(cell: Cell, run: Run) -> list[Row]:
 
 
 def _walking(n_walks: int) -> dict[str, Any]:
-    return {"n_walks": n_walks, "sampler": IndependentWalks(P_HALT), "pair": "symmetric"}
+    return {"method": "walks", "n_walks": n_walks, "sampler": IndependentWalks(P_HALT), "pair": "symmetric"}
 
 
 def _growth(cell: Cell, run: Run) -> list[Row]:

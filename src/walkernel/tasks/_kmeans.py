@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -11,12 +11,15 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.cluster import pair_confusion_matrix
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from walkernel._checks import Described, is_hashable, refuse, shown, whole_number
+from walkernel._checks import Described, check_instance, is_hashable, one_of, refuse, shown, whole_number
 from walkernel._door import door, warn
+from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
-from walkernel.operators import KernelOperator
+from walkernel.kernels import Kernel
+from walkernel.operators import Explanation, KernelOperator
+from walkernel.tasks._cluster_points import METHODS, ClusterPoints, check_count, graph_points
 from walkernel.tasks._lloyd import Points, Run, first_labels, lloyd
 from walkernel.tasks._nodes import check_random_seed, is_missing, sample_weights
 
@@ -25,7 +28,14 @@ SCOUT_ITERATIONS = 8
 
 
 class KernelKMeans(ClusterMixin, BaseEstimator):
-    """Weighted kernel k-means on a ``KernelOperator`` or on features.
+    """Weighted kernel k-means on a graph, on a ``KernelOperator`` or on features.
+
+    Of a graph, the normalized kernel K_ij / √(K_ii K_jj) is clustered. By default it is represented by the
+    leading eigenvectors of the normalized matrix, weighted as the kernel weights them: that is spectral
+    clustering with more eigenvectors than clusters, of which the kernel makes the smaller ones count less. A
+    directed graph is treated as the undirected graph with the matrix A + Aᵀ. Components have nothing in
+    common: where there are more of them than clusters, small ones and nodes without edges join the most
+    diffuse cluster.
 
     The objective never rises: where K̂ is not positive semidefinite (estimates other than ``shared`` ones may
     have slightly negative eigenvalues), the run stops before an iteration that would raise it. An operator
@@ -33,21 +43,38 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters, all of them non-empty at the end.
+    n_clusters : int or None
+        Number of clusters, all of them non-empty at the end. None, for graphs only, takes as many as there
+        are eigenvalues of the normalized matrix before the widest gap between two of them, from 2 to 30.
+    kernel : Kernel, optional
+        The kernel of a graph; ``Diffusion(5.0)`` if not given. A narrower one finds smaller clusters. For
+        anything but a graph it must be None.
+    method : {"auto", "eigenvectors", "polynomial", "walks"}
+        How the kernel of a graph is computed. "eigenvectors" takes ``n_clusters + 20`` leading ones of the
+        normalized matrix, which serves kernels that increase with its eigenvalues, and is the choice of
+        "auto" for these. "polynomial" clusters the kernel itself through deterministic products, at most some
+        ten thousand nodes; it is the choice of "auto" for other kernels and for negative weights. "walks"
+        clusters an estimate, which suits narrow kernels only.
     init : "k-means++" or array of int, (n,)
         k-means++ in feature space, or the labels to start from, 0 … n_clusters − 1, each used.
     n_init : int
         Number of k-means++ starts; the one that is best after 8 iterations is continued to convergence.
+    random_state : int, RandomState or None
+        Seed of k-means++ and of the walks; None is 0.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled: see ``walkernel.engines``. Eigenvectors and polynomials are computed on the
+        CPU.
     max_iter : int
         Maximum number of iterations of a run.
-    random_state : int, RandomState or None
-        Seed of k-means++; None is 0.
 
     Attributes
     ----------
     labels_ : ndarray of int32, (n,)
         Cluster of each node.
+    n_clusters_ : int
+        Number of clusters.
+    kernel_, method_ : Kernel, str
+        The kernel of the graph and how it was computed; None if an operator or features were given.
     inertia_ : float
         The objective.
     objectives_ : ndarray, (n_iter_ + 1,)
@@ -59,49 +86,74 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     --------
     >>> import walkernel as wk
     >>> club = wk.load_dataset("karate")
-    >>> K = wk.estimate_kernel(club.graph, wk.Diffusion(2.0), n_walks=512)
-    >>> labels = wk.KernelKMeans(2, random_state=0).fit(K).labels_
-    >>> wk.clustering_error(labels, club.labels) < 0.2
+    >>> model = wk.KernelKMeans(2).fit(club.graph)
+    >>> wk.clustering_error(model.labels_, club.labels) < 0.2
     True
+    >>> model.kernel_, model.method_
+    (Diffusion(sigma=5.0), 'eigenvectors')
     """
 
     def __init__(
         self,
-        n_clusters: int,
+        n_clusters: int | None,
         *,
+        kernel: Kernel | None = None,
+        method: str = "auto",
         init: str | ArrayLike = "k-means++",
         n_init: int = 10,
-        max_iter: int = 300,
         random_state: Any = None,
+        engine: str | Engine | None = None,
+        max_iter: int = 300,
     ) -> None:
         self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.method = method
         self.init = init
         self.n_init = n_init
-        self.max_iter = max_iter
         self.random_state = random_state
+        self.engine = engine
+        self.max_iter = max_iter
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
+        of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
+        super().set_params(**params)
+        if of_kernel:
+            check_instance("kernel", self.kernel, Kernel, "Only kernels have parameters of their own.")
+            new = {name.removeprefix("kernel__"): value for name, value in of_kernel.items()}
+            self.kernel = self.kernel.set_params(**new)  # type: ignore[union-attr]
+        return self
 
     @door
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> KernelKMeans:
-        """Cluster the rows of a kernel or of features.
+        """Cluster the nodes of a graph, or the rows of a kernel or of features.
 
         Parameters
         ----------
-        X : KernelOperator, (n, n), or features, sparse or dense, (n, d)
+        X : Graph, KernelOperator, (n, n), or features, sparse or dense, (n, d)
             An array is treated as features, even if it is square.
         y : ignored
         sample_weight : array of float, (n,), optional
         """
-        k = whole_number("n_clusters", self.n_clusters, 1)
+        k = None if self.n_clusters is None else whole_number("n_clusters", self.n_clusters, 1)
         starts = whole_number("n_init", self.n_init, 1)
         max_iter = whole_number("max_iter", self.max_iter, 1)
         if isinstance(self.init, str) and self.init != "k-means++":
             refuse("init", "'k-means++' or an array of labels", self.init)
-        random = np.random.RandomState(check_random_seed(self.random_state) % 2**32)
-        points = self._points(X, sample_weight, k)
-        n = points.weights.size
-        most = int(np.sum(points.weights > 0))
-        if k > most:
-            refuse("n_clusters", f"at most n_samples={most}, the number of points with weight", k)
+        one_of("method", self.method, METHODS)
+        if self.engine is not None:
+            resolve(self.engine)
+        seed = check_random_seed(self.random_state)
+        random = np.random.RandomState(seed % 2**32)
+        if isinstance(X, Graph):
+            if k is None and not isinstance(self.init, str):
+                refuse("n_clusters", "given if init are labels", None)
+            weights = sample_weights(sample_weight, X.n_nodes)
+            task = graph_points(X, k, self.kernel, self.method, weights, seed, self.engine)
+        else:
+            task = self._given_points(X, sample_weight, k)
+        points = task.points
+        n, k = points.weights.size, points.k
         if isinstance(self.init, str):
             scouts = 0 if starts == 1 else min(SCOUT_ITERATIONS, max_iter)
             trials = (lloyd(points, first_labels(points, random), scouts) for _ in range(starts))
@@ -117,26 +169,44 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             best = Run(rest.labels, start.objectives + rest.objectives[1:], rest.converged)
         if not best.converged:
             warn(f"labels still change after max_iter={max_iter} iterations.", ConvergenceWarning)
-        if isinstance(X, KernelOperator):
+        if isinstance(X, (Graph, KernelOperator)):
             self.__dict__.pop("n_features_in_", None)
         else:
             validate_data(self, X, skip_check_array=True)
         self.labels_ = best.labels.astype(np.int32)
         self.objectives_ = np.array(best.objectives)
         self.inertia_, self.n_iter_ = best.objectives[-1], len(best.objectives) - 1
+        self.n_clusters_, self.kernel_, self.method_ = k, task.kernel, task.method
+        self._explanation = task.explanation
         return self
 
-    def _points(self, X: Any, sample_weight: ArrayLike | None, k: int) -> Points:
-        """Return the points, by the kernel or the features that are given."""
+    def explain(self) -> Explanation:
+        """Say in words and numbers what was clustered."""
+        check_is_fitted(self, "labels_")
+        return self._explanation
+
+    def _given_points(self, X: Any, sample_weight: ArrayLike | None, k: int | None) -> ClusterPoints:
+        """Return the points of the kernel or the features that are given."""
+        if self.kernel is not None:
+            refuse("kernel", "None unless X is a Graph", self.kernel)
+        if self.method != "auto":
+            refuse("method", "'auto' unless X is a Graph", self.method)
+        if k is None:
+            remedy = "It is chosen for a Graph only."
+            refuse("n_clusters", "a whole number of at least 1", None, remedy, TypeError)
         if isinstance(X, KernelOperator):
             weights = sample_weights(sample_weight, X.shape[0])
-            if X.T is X:
-                return Points(lambda Z: X @ Z, X.diagonal(), weights, k)
-            return Points(lambda Z: (X @ Z + X.T @ Z) / 2, X.diagonal(), weights, k)
-        if isinstance(X, (Graph, LinearOperator)):
-            refuse("X", "a KernelOperator or features", X, "Make one with estimate_kernel.", TypeError)
+            check_count(k, weights)
+            multiply = X.__matmul__ if X.T is X else lambda Z: (X @ Z + X.T @ Z) / 2
+            text = f"Kernel k-means into {k} clusters by {X!r}, which was given; its explain() says more."
+            points = Points(multiply, X.diagonal(), weights, k)
+            return ClusterPoints(points, None, None, Explanation(text, 0, 0, None, None))
+        if isinstance(X, LinearOperator):
+            remedy = "Make one with estimate_kernel."
+            refuse("X", "a Graph, a KernelOperator or features", X, remedy, TypeError)
         features = check_array(X, accept_sparse="csr", dtype=np.float64, estimator=self)
         weights = sample_weights(sample_weight, features.shape[0])
+        check_count(k, weights)
         if scipy.sparse.issparse(features):
             squares = np.asarray(features.power(2).sum(axis=1)).ravel()
         else:  # centering changes no distance, and avoids cancellation far from zero
@@ -149,7 +219,9 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             squares = np.einsum("ij,ij->i", features, features)
         if not np.isfinite(squares).all():
             refuse("X", "features whose squares are finite numbers", X)
-        return Points(lambda Z: features @ (features.T @ Z), squares, weights, k)
+        text = f"k-means of {features.shape[0]} points with {features.shape[1]} features into {k} clusters."
+        points = Points(lambda Z: features @ (features.T @ Z), squares, weights, k)
+        return ClusterPoints(points, None, None, Explanation(text, 0, 0, None, None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -68,8 +68,8 @@ def lloyd(points: Points, labels: NDArray[np.int64], max_iter: int) -> Run:
     distances = points.distances(labels)
     objectives = [points.objective(labels, distances)]
     for _ in range(max_iter):
-        closer = distances.min(axis=1) < distances[rows, labels]
-        nearest = np.where(closer, distances.argmin(axis=1), labels)
+        nearest = distances.argmin(axis=1)
+        nearest = np.where(distances[rows, nearest] < distances[rows, labels], nearest, labels)
         fill_empty(nearest, points.weights * distances[rows, nearest], points)
         if np.array_equal(nearest, labels):
             return Run(labels, objectives, True)

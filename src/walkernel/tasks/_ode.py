@@ -27,7 +27,7 @@ from walkernel._checks import (
 )
 from walkernel._door import door, warn
 from walkernel._philox import check_seed
-from walkernel.engines import Engine, resolve
+from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import Lazy, Symmetric
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -137,7 +137,7 @@ def solve_ode(
     sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
-    method: str = "walks",
+    method: str = "auto",
     pair: str = "auto",
     quadrature: str = "gauss-legendre",
     n_points: int | None = None,
@@ -147,9 +147,11 @@ def solve_ode(
 ) -> ODESolution:
     """Solve x' = Gx + y(t) from x(0) on the nodes of a graph.
 
-    For the state of all nodes, ``method="polynomial"`` is faster and accurate to ten digits. Walks are
-    preferable for a few ``nodes`` of a large graph, because their cost does not depend on its size, and they
-    give error bars.
+    Without further options the solution is deterministic, accurate to ten digits, and costs some tens of
+    sparse products. Walks are for a few ``nodes`` of a graph that is too large for that, because their cost
+    does not depend on its size, and for devices and clusters; they give error bars. They are used where
+    something is given that only they can do: ``n_walks``, ``sampler``, ``pair`` or an engine other than a
+    CPU.
 
     Parameters
     ----------
@@ -174,8 +176,10 @@ def solve_ode(
         Seed of the walks and of random times.
     nodes : list of nodes, optional
         Nodes at which x is returned; all nodes if not given.
-    method : {"walks", "polynomial"}
-        Walks with error bars, or deterministic sparse products, which ignore n_walks, sampler and pair.
+    method : {"auto", "polynomial", "walks"}
+        Deterministic sparse products, which ignore n_walks, sampler and pair, or walks with error bars.
+        "auto" takes walks if n_walks, sampler, pair or an engine other than a CPU is given, else the
+        polynomial.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
         and is the choice of "auto" if ``nodes`` are given.
@@ -198,14 +202,14 @@ def solve_ode(
     --------
     >>> import numpy as np, walkernel as wk
     >>> ring = wk.Graph.from_edges([(i, (i + 1) % 10) for i in range(10)])
-    >>> heat = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], n_walks=1024)
-    >>> exact = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], method="polynomial")
-    >>> bool((abs(heat.x - exact.x) < 5 * heat.stderr + 1e-9).all())
+    >>> exact = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0])
+    >>> walked = wk.solve_ode(ring, None, [0.5, 1.0], initial=np.eye(10)[0], n_walks=1024)
+    >>> bool((abs(walked.x - exact.x) < 5 * walked.stderr + 1e-9).all())
     True
     """
     check_instance("graph", graph, Graph, "Build one with Graph.from_edges, from_scipy or from_networkx.")
     one_of("matrix", matrix, GENERATORS)
-    one_of("method", method, ("walks", "polynomial"))
+    one_of("method", method, ("auto", "polynomial", "walks"))
     one_of("pair", pair, ("auto", "symmetric", "lazy"))
     one_of("quadrature", quadrature, ("gauss-legendre", "monte-carlo"))
     ids = np.arange(graph.n_nodes) if nodes is None else np.atleast_1d(graph.ids(nodes))
@@ -217,6 +221,10 @@ def solve_ode(
     count = whole_number("n_walks", DEFAULT_WALKS if n_walks is None else n_walks, 2, MAX_ODE_WALKS)
     if sampler is not None:
         check_instance("sampler", sampler, Sampler, SAMPLERS)
+    if method == "auto":
+        only_walks = n_walks is not None or sampler is not None or pair != "auto"
+        elsewhere = engine is not None and not isinstance(resolve(engine), CPU)
+        method = "walks" if only_walks or elsewhere else "polynomial"
     where = polynomial_engine(engine) if method == "polynomial" else resolve(engine)
     report = progress_callback(progress)
     G = problem.G

@@ -99,7 +99,7 @@ def test_too_wide_kernels_are_refused(small, case):
 
 def test_equations_over_long_times_are_refused(small):
     with pytest.raises(ValueError, match=r"too wide for walks"):
-        wk.solve_ode(small, None, 1e8, initial=np.eye(34)[0])
+        wk.solve_ode(small, None, 1e8, initial=np.eye(34)[0], method="walks")
 
 
 def test_the_command_line_refuses():

@@ -69,6 +69,39 @@ def test_walks_agree_within_their_error(kind, matrix, pair):
     assert np.linalg.norm(error) < 0.25 * np.linalg.norm(exact)
 
 
+class Named(Engine):
+    """An engine of its own, which only walks can use."""
+
+    def record(self, spec, progress=None):
+        return CPU(1).record(spec, progress)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("polynomial", {}),
+        ("polynomial", {"nodes": [0, 33], "seed": 5}),
+        ("polynomial", {"engine": "cpu"}),
+        ("polynomial", {"engine": CPU(2), "quadrature": "monte-carlo", "n_points": 4}),
+        ("walks", {"n_walks": 32}),
+        ("walks", {"sampler": wk.IndependentWalks(0.1)}),
+        ("walks", {"pair": "symmetric"}),
+        ("walks", {"engine": Named()}),
+    ],
+)
+def test_the_method_follows_from_what_is_given(method, options):
+    graph, y = graphs.karate(), np.eye(34)[0]
+    found, named = (wk.solve_ode(graph, y, TIMES, **options, **how) for how in ({}, {"method": method}))
+    assert np.array_equal(found.x, named.x)
+    assert np.array_equal(found.stderr, named.stderr)
+    assert found.stderr.any() == (method == "walks" or "quadrature" in options)
+
+
+def test_an_engine_for_walks_in_the_environment_does_not_choose_the_method(monkeypatch):
+    monkeypatch.setenv("WALKERNEL_ENGINE", "cuda")
+    assert not wk.solve_ode(graphs.karate(), np.eye(34)[0], 1.0).stderr.any()
+
+
 def test_one_time_is_a_row_and_callables_may_be_constant():
     graph = graphs.karate()
     y = np.eye(34)[0]
