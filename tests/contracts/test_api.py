@@ -31,6 +31,7 @@ NAMES = [
         "NodeGPClassifier",
         "NodeGPRegressor",
         "NodeRidge",
+        "NodeRidgeClassifier",
         "NodeSmoother",
         "ODESolution",
         "choose_sampler",

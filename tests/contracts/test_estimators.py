@@ -43,7 +43,9 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 def build(name, graph=GRAPH, kernel=HEAT, **options):
-    return getattr(wk, name)(graph, kernel, **{"n_walks": 16, **options})
+    own = {"NodeSmoother": {"average": False}, "NodeRidge": {"alpha": 1.0, "normalize": False}}
+    common = {"n_walks": 16, "method": "walks", **own.get(name, {"normalize": False})}
+    return getattr(wk, name)(graph, kernel, **{**common, **options})
 
 
 def values(name, nodes=KNOWN):

@@ -28,13 +28,13 @@ COLUMN = np.arange(N) ** 2.0
 
 def regress(X=(0, 1, 2), y=(1.0, 2.0, 3.0), *, graph=RING, kernel=HEAT, noise_std=None, **options):
     return wk.NodeGPRegressor(
-        graph, kernel, **{"n_walks": 8, **options}, normalize=False, method="walks"
+        graph, kernel, **{"n_walks": 8, "normalize": False, "method": "walks", **options}
     ).fit(X, y, noise_std=noise_std)
 
 
 def classify(X=(0, 1, 2), y=(0, 1, 1), *, graph=RING, kernel=HEAT, **options):
     return wk.NodeGPClassifier(
-        graph, kernel, **{"n_walks": 8, **options}, normalize=False, method="walks"
+        graph, kernel, **{"n_walks": 8, "normalize": False, "method": "walks", **options}
     ).fit(X, y)
 
 

@@ -49,7 +49,7 @@ CASES = {
 def fitted(**options):
     options = {"n_walks": 32, "learn": (), "noise": 0.5, "amplitude": 1.5, **options}
     model = wk.NodeGPRegressor(
-        graphs.weighted(), wk.Diffusion(2.0), normalize=False, method="walks", **options
+        graphs.weighted(), wk.Diffusion(2.0), method="walks", **{"normalize": False, **options}
     )
     return model.fit(KNOWN, VALUES, noise_std=np.arange(KNOWN.size) % 3 / 2)
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.engines import resolve
-from walkernel.features import Symmetric
 from walkernel.kernels import Kernel
-from walkernel.planning import check_covariance, checked_sampler, choose_sampler, widest_served
+from walkernel.planning import check_covariance, choose_sampler, widest_served
 from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, best_kernel, kernel_family
@@ -46,11 +45,13 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
     n_walks, seed = estimator._check_sampling()
     graph, kernel = estimator.graph, estimator.kernel
     engine = resolve(estimator.engine)
-    if kernel is not None:
-        check_covariance(graph, kernel)
     method = estimator._choose_method(ids.size)
-    if kernel is not None and kernel.matrix == "adjacency" and estimator.method == "auto":
-        method = "walks"
+    if method == "polynomial" and kernel is not None:
+        resolved = kernel.matrix != "adjacency" and kernel.has_root() and kernel.is_positive_semidefinite()
+        if estimator.method == "auto" and not resolved:
+            method = "walks"
+        else:
+            check_covariance(graph, kernel)
     positions = sample_positions(ids.size, seed, MAX_COMPARED_NODES)
     some = ids[positions]
 
@@ -80,8 +81,7 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
             tried.append(Candidate(one, value(one, (rows @ rows.T).toarray())))
         tried.sort(key=lambda one: one.score, reverse=True)
     chosen = kernel or tried[0].kernel
-    spec = spec_for(chosen)
-    checked_sampler(graph, Symmetric(chosen), spec.sampler, n_walks)
+    _, spec, _ = estimator._check_walks(chosen)
     hyper = Hyperparameters(chosen, 1.0, 0.0, normalize=estimator.normalize)
     return Choice(WalkPrior(spec, hyper, engine), tried)
 

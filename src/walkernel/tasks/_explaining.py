@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._door import warn, without_warnings
+from walkernel.engines import Engine
 from walkernel.kernels import Kernel
 from walkernel.operators import ChebyshevBasis, Explanation, estimate_kernel
 from walkernel.planning import choose_sampler
-from walkernel.tasks._moments import MAX_TERMS, kernel_terms
+from walkernel.tasks._moments import MAX_TERMS, TOLERANCE, kernel_terms
 from walkernel.walks import Sampler
 
 if TYPE_CHECKING:
@@ -24,12 +25,34 @@ PROBED_NODES = 128
 
 
 def feature_error(
-    graph: Graph, kernel: Kernel, n_walks: int, sampler: Sampler, ids: NDArray[np.int64], seed: int
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    sampler: Sampler,
+    ids: NDArray[np.int64],
+    seed: int,
+    engine: str | Engine | None = None,
 ) -> float:
-    """Return the relative error of ΦΦᵀ at some observed nodes, from the spread of groups of their walks."""
+    """Return the relative error of ΦΦᵀ at some observed nodes, from the spread of groups of their walks.
+
+    It is kept with the graph.
+    """
     probed = ids
     if ids.size > PROBED_NODES:
         probed = np.sort(np.random.default_rng(seed).choice(ids, PROBED_NODES, replace=False))
+    key = ("feature error", kernel, n_walks, sampler, seed, probed.tobytes())
+    return graph.derived(key, lambda: _feature_error(graph, kernel, n_walks, sampler, probed, seed, engine))
+
+
+def _feature_error(
+    graph: Graph,
+    kernel: Kernel,
+    n_walks: int,
+    sampler: Sampler,
+    probed: NDArray[np.int64],
+    seed: int,
+    engine: str | Engine | None,
+) -> float:
     with without_warnings(UserWarning):
         K = estimate_kernel(
             graph,
@@ -39,6 +62,7 @@ def feature_error(
             seed=seed,
             nodes=graph.names(probed),
             pair="symmetric",
+            engine=engine,
             ensembles=None if graph.directed else "shared",
         )
         error = K.explain().error
@@ -83,5 +107,7 @@ def explain_estimator(
         lines = [f"The kernel is {chosen}.", f"Used: {polynomial}", f"Instead: {walks}"]
     else:
         lines = [f"The kernel is {chosen}.", f"Used: {walks}", f"Instead: {polynomial}"]
-    shown = (1e-3 if method == "polynomial" else error) if terms is not None or error is not None else None
+    shown = (
+        (TOLERANCE if method == "polynomial" else error) if terms is not None or error is not None else None
+    )
     return Explanation("\n".join(lines), 0, 0, shown, None if terms is None else terms.size - 1)

@@ -119,7 +119,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
             self.kernel_, self.scale_ = self._kernel_for(ids[chosen], targets[first][chosen])
         else:
             self.kernel_ = self.kernel or DEFAULT_KERNEL
-        self._output = (self.n_components, self.reduction, self.sparse_output)
+        self._output = (self.n_components, self.reduction, self.sparse_output, self.normalize)
         self.method_ = self._choose_method(chosen.size) if self.kernel_.has_root() else "walks"
         self.n_features_in_, self.seed_, self._fitted_graph = 1, seed, self.graph
         if self.method_ == "polynomial":
@@ -177,12 +177,12 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         (n, n_components) after a reduction
         """
         ids = self._requested_ids(X)
-        n_components, reduction, sparse = self._output
+        n_components, reduction, sparse, normalize = self._output
         if self.method_ == "polynomial":
             distinct, place = np.unique(ids, return_inverse=True)
             return np.asarray((self._prior.with_nodes(distinct).T @ self._map)[place])
         rows = WALK_CACHE.features(self._spec, self.kernel_, ids, self._engine)
-        if self.normalize:
+        if normalize:
             rows = scale_rows(rows, self.scale_ / row_lengths(rows))
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
@@ -196,7 +196,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the columns: the nodes' own for walks, or numbers."""
         check_is_fitted(self)
-        graph, (n_components, _, _) = self._fitted_graph, self._output
+        graph, (n_components, *_) = self._fitted_graph, self._output
         if self.method_ == "polynomial":
             n_components = self._map.shape[1]
         if n_components is None:

@@ -42,7 +42,7 @@ from walkernel.tasks._solvers import CholeskySolver, cholesky_solver
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
 """Range of the logarithm of the factor that calibrates the probabilities."""
-LOG_AMPLITUDES = (-3.0, 6.0)
+LOG_AMPLITUDES = (-3.0, 3.5)
 """Range of the logarithm of an amplitude that is learned with exact rows."""
 MAX_SHARED_ENTRIES = 2**27
 """Covariances with labelled nodes that are held at a time."""
@@ -189,7 +189,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
     @door
     def latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
-        return self._posteriors.latent(self._requested_ids(X))
+        ids = self._requested_ids(X)
+        return self._posteriors.latent(ids)
 
     @door
     def predict_proba(self, X: Any) -> Array:

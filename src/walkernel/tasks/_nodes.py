@@ -123,11 +123,11 @@ class NodeEstimator(BaseEstimator):
         """Remember the observed nodes; warn if the features of walks are far off there."""
         self._observed_ids = ids
         if prior.method == "walks":
-            spec = prior.spec
-            kernel = prior.hyper.kernel
-            warn_of_error(
-                feature_error(spec.graph, kernel, spec.n_walks, spec.sampler, ids, spec.seed), spec.n_walks
+            spec, kernel = prior.spec, prior.hyper.kernel
+            error = feature_error(
+                spec.graph, kernel, spec.n_walks, spec.sampler, ids, spec.seed, prior.engine
             )
+            warn_of_error(error, spec.n_walks)
 
     def _requested_ids(self, X: Any) -> NDArray[np.int64]:
         """Return the ids of nodes that a fitted estimator is asked for."""

@@ -18,6 +18,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from walkernel._checks import Described, check_flag, real_number, refuse, whole_number
 from walkernel._door import door
+from walkernel.operators import normalize_columns
 from walkernel.tasks._choice import choose_prior
 from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import sample_positions
@@ -183,8 +184,12 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         total = np.bincount(place, weights[used]).astype(np.float64)
         columns = targets[first].reshape(distinct.size, -1)
 
+        _, units = normalize_columns(columns)
+        unit = float(units.max())
+
         def squared_error(positions: NDArray[np.int64], left_out: Array) -> float:
-            return float(np.average(((left_out - columns[positions]) ** 2).sum(1), weights=total[positions]))
+            errors = (left_out - columns[positions]) / unit
+            return float(np.average((errors**2).sum(axis=1), weights=total[positions]))
 
         self._fit_ridge(distinct, columns, total, squared_error)
         self._shape = targets.shape[1:]

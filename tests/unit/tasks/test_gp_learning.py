@@ -35,7 +35,7 @@ WHITE = RNG.normal(size=N)
 
 def fitted(kernel=None, values=SMOOTH, X=KNOWN, **options):
     return wk.NodeGPRegressor(
-        GRID, kernel or wk.Diffusion(3.0), n_walks=64, normalize=False, method="walks", **options
+        GRID, kernel or wk.Diffusion(3.0), n_walks=64, method="walks", **{"normalize": False, **options}
     ).fit(X, values[X])
 
 
@@ -62,9 +62,8 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     model = fitted(kernel, learn=learn, amplitude=3.0, normalize=normalize)
     theta = theta_of(model)
     observed = model._posterior.observed.scaled(1 / model._unit)
-    value, gradient = likelihood_at(
-        theta, model._parameters, features_of(model._spec, observed.ids, model._prior.engine), [observed]
-    )  # fmt: skip
+    features = features_of(model._prior.spec, observed.ids, model._prior.engine)
+    value, gradient = likelihood_at(theta, model._parameters, features, [observed])
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
     assert value == pytest.approx(model.log_marginal_likelihood(), rel=1e-9)
     assert np.abs(gradient).max() < 0.05
@@ -329,7 +328,7 @@ def test_units_and_offsets_of_y_change_nothing_else(learned, unit):
     options = {"learn": learn, "normalize": normalize}
     plain = fitted(wk.Diffusion(2.0), **options)
     other = wk.NodeGPRegressor(
-        GRID, wk.Diffusion(2.0), n_walks=64, normalize=False, method="walks", **options
+        GRID, wk.Diffusion(2.0), n_walks=64, method="walks", **{"normalize": False, **options}
     ).fit(KNOWN, unit * (SMOOTH[KNOWN] + 1e5))
     mean, std = (part / unit for part in other.predict(range(20), return_std=True))
     expected, spread = plain.predict(range(20), return_std=True)

@@ -34,7 +34,7 @@ CASES = {
 def fitted(X=KNOWN, y=VALUES[KNOWN], *, graph=None, kernel=HEAT, noise_std=None, **options):
     options = {"n_walks": 32, "learn": (), "amplitude": 1.7, "noise": 0.3, "random_state": 4, **options}
     return wk.NodeGPRegressor(
-        graph or graphs.weighted(), kernel, normalize=False, method="walks", **options
+        graph or graphs.weighted(), kernel, method="walks", **{"normalize": False, **options}
     ).fit(X, y, noise_std=noise_std)
 
 

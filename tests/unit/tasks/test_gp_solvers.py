@@ -24,9 +24,8 @@ def regressor(solver, **options):
         wk.Diffusion(2.5),
         n_walks=32,
         solver=solver,
-        normalize=False,
         method="walks",
-        **options,
+        **{"normalize": False, **options},
     )
     return model.fit(KNOWN, VALUES, noise_std=SPREAD)
 
@@ -35,7 +34,7 @@ def classifier(solver, **options):
     options = {"tol": 1e-10, **options}
     return wk.NodeGPClassifier(
         graphs.weighted(), wk.Diffusion(1.5), n_walks=32, solver=solver,
-        normalize=False, method="walks", **options,
+        method="walks", **{"normalize": False, **options},
     ).fit(KNOWN, LABELS)  # fmt: skip
 
 

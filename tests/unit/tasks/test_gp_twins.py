@@ -44,7 +44,9 @@ CASES = {
 
 def fitted(X=KNOWN, y=VALUES, **options):
     options = {"n_walks": 32, "learn": (), "amplitude": 1.7, "noise": 0.3, "random_state": 4, **options}
-    return wk.NodeGPRegressor(GRAPH, wk.Diffusion(1.5), normalize=False, method="walks", **options).fit(X, y)
+    return wk.NodeGPRegressor(
+        GRAPH, wk.Diffusion(1.5), method="walks", **{"normalize": False, **options}
+    ).fit(X, y)
 
 
 def test_twins_have_the_same_neighbours_and_weights():

@@ -21,7 +21,7 @@ SCALES = [(0.0, 1e-150), (0.0, 1e150), (5.0, -3.0)]
 
 def regression(y, **options):
     model = wk.NodeGPRegressor(
-        RING, wk.Diffusion(3.0), n_walks=64, normalize=False, method="walks", **options
+        RING, wk.Diffusion(3.0), n_walks=64, method="walks", **{"normalize": False, **options}
     ).fit(X, y)
     return model, *model.predict(range(60), return_std=True)
 

@@ -50,6 +50,7 @@ def fitted(graph, kernel, X, y, n_walks=32, estimator=wk.NodeGPRegressor, **opti
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* is wider than a search by walks can afford")
         warnings.filterwarnings("ignore", ".* the likelihood still grows with the lengthscale")
+        options = {"method": "walks", "normalize": False, **options}
         return estimator(graph, kernel, n_walks=n_walks, **options).fit(X, y)
 
 
@@ -131,7 +132,7 @@ def test_a_start_too_wide_is_narrowed_with_a_word(estimator):
     graph = GRAPHS["grid"]()
     widest = wk.Matern(1.5, widest_served(graph, wk.Matern(1.5, 1.0)))
     with pytest.warns(UserWarning, match="is wider than a search") as caught:
-        estimator(graph, wk.Matern(1.5, 1e4), n_walks=16).fit(range(10), [0, 1] * 5)
+        estimator(graph, wk.Matern(1.5, 1e4), n_walks=16, method="walks").fit(range(10), [0, 1] * 5)
     assert str(caught[0].message) == (
         f"{estimator.__name__}.fit: Matern(nu=1.5, kappa=10000.0) is wider than a search by walks can "
         f"afford. The lengthscale is learned among those up to {widest}."

@@ -51,7 +51,7 @@ def kernel_of(kernel, **options):
 def regressor(kernel, learn=(), **options):
     model = wk.NodeGPRegressor(
         GRAPH, kernel, n_walks=64, sampler=SAMPLER, random_state=5, learn=learn, mean="zero",
-        amplitude=AMPLITUDE, noise=NOISE, normalize=False, method="walks", **options,
+        amplitude=AMPLITUDE, noise=NOISE, method="walks", **{"normalize": False, **options},
     )  # fmt: skip
     return model.fit(IDS, Y)
 
