@@ -8,9 +8,17 @@ import scipy.sparse
 
 import graphs
 import walkernel as wk
-from walkernel.features._convergence import adjacency_bound, spectral_bound, spectral_radius
-from walkernel.features._variance import Modulated, lack_of_variance, largest_norm, second_moment_radius
-from walkernel.features._weights import Lazy, Symmetric
+from walkernel.features import (
+    Lazy,
+    Modulated,
+    Symmetric,
+    adjacency_bound,
+    lack_of_variance,
+    largest_norm,
+    second_moment_radius,
+    spectral_radius,
+)
+from walkernel.features._convergence import spectral_bound
 
 
 @pytest.mark.parametrize("kind", graphs.KINDS)

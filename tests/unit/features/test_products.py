@@ -7,10 +7,9 @@ import pytest
 import scipy.sparse
 
 from blocks import KeptBlocks, LaterBlocks, random_features
-from walkernel.features import _matrix
+from walkernel.features import HostFeatures, SumFeatures, _matrix, block_edges, multiply_transposed
 from walkernel.features import _products as products
-from walkernel.features._matrix import HostFeatures, SumFeatures
-from walkernel.features._products import block_edges, leaves, multiply_transposed
+from walkernel.features._products import leaves
 
 N_ROWS, N_COLUMNS = 157, 23
 EDGES = {

@@ -308,7 +308,7 @@ class TestPickles:
 
 
 def _labels(names):
-    from walkernel.graph._labels import Labels
+    from walkernel.graph import Labels
 
     return Labels(list(names))
 

@@ -5,9 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features._weights import Lazy
-from walkernel.operators import _groups
-from walkernel.operators._entry_errors import Estimate
+from walkernel.features import Lazy
+from walkernel.operators import Estimate, _groups
 from walkernel.operators._groups import FEW_GROUPS
 from walkernel.operators._neighbors import belonging
 

@@ -5,7 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features._weights import Symmetric
+from walkernel.features import Symmetric
 from walkernel.operators import _stitched
 
 KERNEL = wk.Diffusion(1.5)

@@ -10,10 +10,10 @@ import pytest
 import graphs
 import walkernel as wk
 from commands import call
-from walkernel.features._variance import Modulated, find_series, lack_of_variance
-from walkernel.features._weights import Lazy, Symmetric
+from walkernel.features import Lazy, Modulated, Symmetric, find_series, lack_of_variance
 from walkernel.operators._unseen import walk_laws
-from walkernel.planning._degree import MAX_ROUNDING, find_polynomial
+from walkernel.planning import find_polynomial
+from walkernel.planning._degree import MAX_ROUNDING
 
 TOO_WIDE = [wk.Diffusion(1e4), wk.RegularizedLaplacian(1, 1e3), wk.Matern(1.5, 1e4), wk.InverseCosine(1e4)]
 
