@@ -99,8 +99,8 @@ def test_isolated_nodes_have_no_error():
 @pytest.mark.parametrize("coupled", [False, True])
 def test_same_bits_on_any_number_of_threads(monkeypatch, coupled):
     graph = graphs.karate()
-    sampler = wk.CoupledWalks(wk.matched_law(graph, KERNEL)) if coupled else None
-    K = wk.estimate_kernel(graph, KERNEL, 2048, sampler=sampler)  # 8192 walks make a task
+    sampler = wk.CoupledWalks(wk.matched_law(graph, KERNEL)) if coupled else wk.IndependentWalks(0.4)
+    K = wk.estimate_kernel(graph, KERNEL, 512, sampler=sampler)  # 8192 walks make a task
     V, results = np.random.default_rng(0).standard_normal((34, 2)), []
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
