@@ -266,7 +266,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "f.json"
     neural().save(path)
     before = path.read_bytes()
-    monkeypatch.setattr("walkernel._files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         neural(seed=9).save(path)
     assert path.read_bytes() == before
