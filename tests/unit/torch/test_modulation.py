@@ -11,8 +11,7 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, load_modulation
-from walkernel.torch._modulation import ModulationBase
+from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, held_out_errors, load_modulation
 
 KERNEL = wk.RegularizedLaplacian(d=2, sigma=0.8)
 
@@ -391,6 +390,7 @@ def test_bad_arguments_are_refused(name):
         call()
 
 
-def test_a_base_class_is_no_modulation():
-    assert issubclass(NeuralModulation, ModulationBase)
-    assert not isinstance(KERNEL, ModulationBase)
+@pytest.mark.parametrize("other", [KERNEL, torch.nn.Linear(1, 1), np.exp, KERNEL.modulation(9)])
+def test_nothing_else_is_a_modulation(other):
+    with pytest.raises(TypeError, match="modulation must be a modulation"):
+        held_out_errors(graphs.karate(), KERNEL, other, n_walks=2, sampler=wk.IndependentWalks(0.5))
