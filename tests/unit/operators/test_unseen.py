@@ -110,9 +110,9 @@ def test_parts_of_a_graph_tell_all_only_if_no_edge_leads_out():
     """Of many nodes, 15 have edges only among each other; those of a connected graph have others."""
     rows, columns = np.arange(5), np.arange(1, 6)
     separate, connected = among_many(graphs.isolated()), among_many(graphs.unweighted())
-    walked = {"n_walks": 64, "sampler": wk.IndependentWalks(0.1)}
+    walked = {"n_walks": 64, "sampler": wk.IndependentWalks(0.1), "nodes": np.arange(6)}
     assert least_errors(wk.estimate_kernel(separate, KERNEL, **walked), rows, columns)[1].all()
-    few = {"n_walks": 2, "sampler": wk.IndependentWalks(0.5)}
+    few = {"n_walks": 2, "sampler": wk.IndependentWalks(0.5), "nodes": np.arange(6)}
     errors, known = least_errors(wk.estimate_kernel(connected, KERNEL, **few), rows, columns)
     assert (errors > 0).any()
     assert not known.any()
