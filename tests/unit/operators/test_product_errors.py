@@ -179,10 +179,10 @@ def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_othe
 
 @pytest.mark.parametrize(("difference", "belongs"), [(1e-14, False), (1e-10, True)])
 def test_values_that_differ_by_rounding_are_ties(difference, belongs):
-    values = np.array([[1.0 + difference, 1.0, np.nan]])
-    there = np.array([[True, True, False]])
-    exact = Estimate(values[there], np.zeros(2), 0)
-    assert belonging(exact, there, values, 1, 2, beyond=0.0).tolist() == [[belongs]]
+    graph = wk.Graph.from_edges([(0, 1), (0, 2)], weights=[1.0 + difference, 1.0])
+    best = wk.polynomial_operator(graph, wk.Diffusion(0.5, matrix="adjacency")).estimate_topk([0], 1)
+    assert best.nodes.tolist() == [[1]]
+    assert best.belongs.tolist() == [[belongs]]
 
 
 def test_rare_entries():
