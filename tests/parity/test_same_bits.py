@@ -37,7 +37,7 @@ def test_threads(graph, sampler, n_threads):
     calls = [], []
     one, several = (
         wk.sample_walks(
-            graph, 1000, sampler=sampler, seed=3, engine=wk.engines.CPU(n),
+            graph, 1000, sampler=sampler or wk.IndependentWalks(0.5), seed=3, engine=wk.engines.CPU(n),
             progress=lambda done, _, own=own: own.append(done),
         )
         for n, own in zip((1, n_threads), calls, strict=True)
