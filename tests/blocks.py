@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 
-from walkernel.features._matrix import BlockedFeatures
+from walkernel.features import BlockedFeatures
 
 
 class KeptBlocks(BlockedFeatures):

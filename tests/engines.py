@@ -9,7 +9,7 @@ import numpy as np
 
 from oracles import algorithm_one, exact_levels, headed_walks
 from walkernel.engines import CPU, Engine
-from walkernel.features._record import HostRecord
+from walkernel.features import HostRecord
 from walkernel.walks import Deposits, Head, WalkSpec, concatenate
 
 

@@ -71,7 +71,6 @@ def test_nothing_else_loads_dask():
     code = """
 import sys, walkernel, walkernel.engines, walkernel.cli
 import walkernel.operators, walkernel.tasks
-from walkernel.cli._estimates import features
 assert "Dask" in walkernel.engines.__all__
 walkernel.estimate_kernel(walkernel.Graph.from_edges([(0, 1)]), walkernel.Diffusion(), 2, engine="cpu")
 assert not {"dask", "distributed"} & set(sys.modules)

@@ -117,12 +117,12 @@ def test_unbiased_by_both_rules(name, kind, ensembles):
 
 def test_groups_must_be_debiased_as_groups(monkeypatch):
     """Twin: the diagonal corrected by single walks, as if coupled walks were independent, is biased."""
-    from walkernel.walks import Sampler, _samplers
+    from walkernel.walks import Sampler
 
     graph = graphs.karate()
     sampler = wk.CoupledWalks(wk.matched_law(graph, KERNEL))
     exact = wk.exact_kernel(graph, KERNEL)
-    monkeypatch.setattr(_samplers.Coupling, "group", property(lambda self: 1))
+    monkeypatch.setattr(type(sampler.coupling), "group", property(lambda self: 1))
     estimates = np.array(
         [wk.estimate_kernel(graph, KERNEL, 32, sampler=sampler, seed=seed).to_dense() for seed in range(400)]
     )

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ import scipy.sparse
 import walkernel as wk
 from commands import call, run, succeed
 from walkernel.cli import app
-from walkernel.cli._kernels import read_kernel
 
 README = Path(__file__).parents[2] / "README.md"
 FRIENDS = "Ada,Ben,2\nBen,Cem,0.5\nCem,Dan,1\nDan,Ada,1\nDan,Eve,3\n"
@@ -177,10 +177,16 @@ class TestKernel:
         ("inverse-cosine()", wk.InverseCosine()),
     ],
 )
-def test_kernels_in_words(text, kernel):
-    assert read_kernel(text, "normalized") == kernel
-    assert read_kernel(repr(kernel), "normalized") == kernel
-    assert read_kernel(text, "combinatorial").matrix == "combinatorial"
+def test_kernels_in_words(text, kernel, karate):
+    other = replace(kernel, matrix="combinatorial")
+    for words, matrix, meant in (
+        (text, "normalized", kernel), (repr(kernel), "normalized", kernel), (text, "combinatorial", other)
+    ):  # fmt: skip
+        wanted = ("--kernel", words, "--matrix", matrix, "--walks", 4, "--json")
+        found = json.loads(succeed("kernel", "karate", "--entry", 0, 1, *wanted))
+        K = wk.estimate_kernel(karate, meant, 4, nodes=[0, 1])
+        assert found["kernel"] == repr(meant)
+        assert found["entries"][0]["value"] == K.entries(0, 1)
 
 
 class TestFeatures:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
-from walkernel.engines._stored_features import BLOCK
-from walkernel.storage import Folder
+from walkernel.storage import Folder, Kind
 
 pytestmark = pytest.mark.deep
 
@@ -40,6 +39,7 @@ else:
     wk.estimate_kernel(graph, wk.Diffusion(2.0), 40, seed=7, directory=directory, progress=report)
 """
 N_NODES, N_BLOCKS, N_KILLS = 5000, 50, 10
+BLOCK = Kind("block", "walkernel block of features 1", "")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
-from walkernel.graph._assembly import Arrays
+from walkernel.graph import Arrays
 
 pytestmark = [
     pytest.mark.deep,
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import walkernel as wk
-from walkernel.graph._assembly import Arrays
+from walkernel.graph import Arrays
 
 task, small, large, allowed = *sys.argv[1:4], int(sys.argv[4])
 

@@ -13,7 +13,6 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.walks import _sampling
 
 
 def digest(walks):
@@ -33,13 +32,18 @@ def sampler(request):
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
-def test_threads(graph, sampler, n_threads, monkeypatch):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 32)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 64)
-    one = wk.sample_walks(graph, 16, sampler=sampler, seed=3, engine=wk.engines.CPU(1))
-    assert digest(
-        wk.sample_walks(graph, 16, sampler=sampler, seed=3, engine=wk.engines.CPU(n_threads))
-    ) == digest(one)
+def test_threads(graph, sampler, n_threads):
+    """30,000 walks are five tasks for one thread, and more for several."""
+    calls = [], []
+    one, several = (
+        wk.sample_walks(
+            graph, 1000, sampler=sampler or wk.IndependentWalks(0.5), seed=3, engine=wk.engines.CPU(n),
+            progress=lambda done, _, own=own: own.append(done),
+        )
+        for n, own in zip((1, n_threads), calls, strict=True)
+    )  # fmt: skip
+    assert digest(several) == digest(one)
+    assert 4 < len(calls[0]) < len(calls[1])
 
 
 def test_any_partition_and_order(graph, sampler):

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks import KeptBlocks, LaterBlocks, random_features
+from walkernel.features import HostFeatures, multiply_transposed
 from walkernel.features import _products as products
-from walkernel.features._matrix import HostFeatures
-from walkernel.features._products import multiply_transposed
 
 
 @st.composite

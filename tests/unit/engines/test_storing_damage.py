@@ -10,7 +10,7 @@ import graphs
 import walkernel as wk
 from stored import GRAPH, KERNEL, blocks_of, same, store
 from walkernel.engines import CPU
-from walkernel.storage import _folders, digest_of_json
+from walkernel.storage import digest_of_json
 
 SMALL = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
 
@@ -234,15 +234,21 @@ class TestAfterOpening:
         with pytest.raises(FileNotFoundError, match=r"block-000000/indptr.0.npy is missing"):
             _ = stored[0]
 
-    def test_each_array_is_checked_once(self, tmp_path, monkeypatch):
-        digests, digest_of_file = [], _folders.digest_of_file
+    @pytest.mark.parametrize("name", ["indptr.0", "indices.0", "data.0"])
+    def test_each_array_is_checked_once(self, tmp_path, name):
+        """Bit rot that no time tells of is seen by those who have not read the array before."""
         stored = store(tmp_path)
-        monkeypatch.setattr(
-            _folders, "digest_of_file", lambda path: digests.append(path) or digest_of_file(path)
-        )
-        for _ in range(3):
-            _ = stored[0]
-        assert len(digests) == 3
+        first = stored[33]
+        path = blocks_of(tmp_path)[-1] / f"{name}.npy"
+        before, data = path.stat(), bytearray(path.read_bytes())
+        data[-32] ^= 1
+        with path.open("r+b") as file:
+            file.write(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        for _ in range(2):
+            assert stored[33].shape == first.shape
+        with pytest.raises(ValueError, match=rf"{name}\.npy is damaged: its contents do not match"):
+            _ = wk.open_features(tmp_path)[33]
 
 
 EDITS = {

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from walkernel.experiments import clustering, fixed_kernels, learned_f, meshes, ode, p_halt, scaling
-from walkernel.experiments._study import COMMON, Run, run_study
+from walkernel.experiments.reproduce import reproduce
 
 TINY = {
     fixed_kernels: {"PAPER_GRAPHS": ("ER 20", "karate"), "WALKS": (1, 4, 16)},
@@ -14,6 +14,7 @@ TINY = {
     scaling: {"REPEATS": {"quick": {30: 3, 60: 2}}, "MAX_EXACT_NODES": 40, "N_ROWS": 8},
     p_halt: {"GRAPHS": ("karate",), "P_HALTS": (0.1, 0.5), "REPEATS": {"quick": 3}},
 }
+COMMON = ("published", "ours", "stderr", "repeats", "error_kind", "ensembles", "c", "seed", "parameters")
 
 
 @pytest.fixture(params=TINY, ids=lambda module: module.STUDY.name)
@@ -32,12 +33,27 @@ def parsed(text):
     return list(csv.DictReader(text.decode().splitlines()))
 
 
-def test_tables_depend_on_the_seed_and_on_nothing_else(study, tmp_path):
+def interrupt_after_the_last_part(part, done, total):
+    if done == total:
+        raise KeyboardInterrupt
+
+
+def measured_again(cell, run):
+    raise AssertionError(cell.key)
+
+
+def test_tables_depend_on_the_seed_and_on_nothing_else(study, tmp_path, monkeypatch):
+    """Nor on an interrupt: what was measured before it is not measured again."""
     found = {}
-    for name, seed in (("first", 1), ("again", 1), ("other", 2)):
-        run_study(study, Run(tmp_path / name, "quick", seed))
+    for name, seed in (("first", 1), ("other", 2)):
+        reproduce([study.name], out=tmp_path / name, seed=seed)
         found[name] = tables(tmp_path / name, study)
-    assert found["first"] == found["again"]
+    again = {"out": tmp_path / "again", "seed": 1}
+    with pytest.raises(KeyboardInterrupt):
+        reproduce([study.name], **again, progress=interrupt_after_the_last_part)
+    monkeypatch.setitem(study.__dict__, "measure", measured_again)
+    reproduce([study.name], **again)
+    assert tables(tmp_path / "again", study) == found["first"]
     for table, text in found["first"].items():
         ours, others = parsed(text), parsed(found["other"][table])
         assert len(ours) == len(others) > 0
@@ -47,7 +63,7 @@ def test_tables_depend_on_the_seed_and_on_nothing_else(study, tmp_path):
 
 
 def test_rows_have_every_column_and_lead_to_a_verdict(study, tmp_path):
-    finding = run_study(study, Run(tmp_path, "quick", 0))
+    (finding,) = reproduce([study.name], out=tmp_path)
     for table, rows in finding.rows.items():
         columns = study.tables[table]
         assert columns[-len(COMMON) :] == COMMON
@@ -61,18 +77,6 @@ def test_rows_have_every_column_and_lead_to_a_verdict(study, tmp_path):
     assert finding.verdict.text.endswith(".")
     assert "nan" not in finding.verdict.text
     assert (tmp_path / f"{study.name}.png").stat().st_size > 10_000
-
-
-def test_what_was_measured_is_not_measured_again(study, tmp_path, monkeypatch):
-    run_study(study, Run(tmp_path, "quick", 0))
-    before = tables(tmp_path, study)
-
-    def measure(cell, run):
-        raise AssertionError(cell.key)
-
-    monkeypatch.setitem(study.__dict__, "measure", measure)
-    run_study(study, Run(tmp_path, "quick", 0))
-    assert tables(tmp_path, study) == before
 
 
 @pytest.mark.parametrize("size", ["quick", "full"])

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from walkernel.experiments._report import MAX_ROWS, _table, write_report
+from walkernel.experiments._report import write_report
 from walkernel.experiments._study import COMMON, Cell, Run, Study, Verdict, as_csv, named, run_study, summary
 from walkernel.experiments.reproduce import NAMES, load_study, reproduce
 
@@ -112,11 +112,6 @@ def test_pictures_leave_the_backend_and_the_style_of_matplotlib_alone(tmp_path):
     pyplot.switch_backend("agg")
 
 
-def test_long_tables_say_that_they_are_cut(tmp_path):
-    rows = [{"graph": str(k)} for k in range(MAX_ROWS + 1)]
-    assert f"First {MAX_ROWS} of {MAX_ROWS + 1} rows." in _table(["graph"], rows, "toy")
-
-
 def test_what_is_kept_inside_a_cell_is_not_timed_twice(tmp_path):
     run = run_in(tmp_path)
     run.kept("outer", lambda: [time.sleep(0.05), run.kept("inner", lambda: time.sleep(0.3))])
@@ -147,8 +142,8 @@ def test_tables_are_plain_and_have_the_common_columns(tmp_path):
 
 def test_the_report_is_one_file_and_says_everything(tmp_path):
     run = run_in(tmp_path)
-    path = write_report([run_study(Toy().study, run)], run, "about <this>")
-    page = path.read_text()
+    finding = run_study(Toy().study, run)
+    page = write_report([finding], run, "about <this>").read_text()
     for text in (
         "A &lt;toy&gt;",
         "3 rows &amp; more.",
@@ -160,6 +155,11 @@ def test_the_report_is_one_file_and_says_everything(tmp_path):
         assert text in page
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")
+    for n, is_cut in ((60, False), (61, True)):
+        rows = [{"graph": str(k)} for k in range(n)]
+        page = write_report([finding._replace(rows={"toy": rows})], run, "").read_text()
+        assert ("First 60 of" in page) == ("First 60 of 61 rows." in page) == is_cut
+        assert page.count("<tr><td>") == 60
 
 
 def test_every_study_is_found_and_complete():

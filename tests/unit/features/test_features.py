@@ -7,8 +7,10 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel._threads import thread_count
 from walkernel.walks import _sampling, _spec, _state, sample_rows
+
+SHORT = wk.IndependentWalks(0.5)
+MANY = 1000  # walks, of which 34 nodes have tasks enough for some threads
 
 
 def test_layout_of_the_record():
@@ -116,12 +118,10 @@ def test_save_and_load(sampler, tmp_path):
         assert np.array_equal(before, after)
 
 
-def test_progress_counts_nodes(monkeypatch):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 20)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 40)
+def test_progress_counts_nodes():
     calls = []
     wk.sample_walks(
-        graphs.karate(), 10, engine=wk.engines.CPU(2), progress=lambda *state: calls.append(state)
+        graphs.karate(), MANY, sampler=SHORT, engine=wk.engines.CPU(2), progress=lambda *s: calls.append(s)
     )
     assert [total for _, total in calls] == [34] * len(calls)
     done = [count for count, _ in calls]
@@ -130,9 +130,7 @@ def test_progress_counts_nodes(monkeypatch):
     assert len(done) == 9
 
 
-def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 10)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 10)
+def test_an_interrupt_between_blocks_ends_the_walk():
     calls = []
 
     def stop(done, total):
@@ -140,12 +138,11 @@ def test_an_interrupt_between_blocks_ends_the_walk(monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        wk.sample_walks(graphs.karate(), 10, engine=wk.engines.CPU(2), progress=stop)
+        wk.sample_walks(graphs.karate(), MANY, sampler=SHORT, engine=wk.engines.CPU(2), progress=stop)
     assert len(calls) == 1
 
 
-def test_threads_from_the_environment(monkeypatch):
-
+def test_threads_from_the_environment_or_as_many_as_cpus(monkeypatch):
     counts = []
 
     class Counting(futures.ThreadPoolExecutor):
@@ -154,18 +151,13 @@ def test_threads_from_the_environment(monkeypatch):
             super().__init__(max_workers)
 
     monkeypatch.setattr(_sampling, "ThreadPoolExecutor", Counting)
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 8)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 2, 5, 7}, raising=False)
     monkeypatch.setenv("WALKERNEL_NUM_THREADS", "3")
-    wk.sample_walks(graphs.karate(), 4)
-    wk.sample_walks(graphs.karate(), 4, engine=wk.engines.CPU(2))
-    assert counts == [3, 2]
-
-
-def test_as_many_threads_as_cpus_if_nothing_is_said(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
-    monkeypatch.delenv("WALKERNEL_NUM_THREADS", raising=False)
-    assert thread_count(None) == 3
+    wk.sample_walks(graphs.karate(), MANY, sampler=SHORT)
+    wk.sample_walks(graphs.karate(), MANY, sampler=SHORT, engine=wk.engines.CPU(2))
+    monkeypatch.delenv("WALKERNEL_NUM_THREADS")
+    wk.sample_walks(graphs.karate(), MANY, sampler=SHORT)
+    assert counts == [3, 2, 4]
 
 
 @pytest.mark.parametrize("head", [0, 2])
@@ -270,11 +262,9 @@ def test_long_walks_that_return_have_the_right_norms():
 
 
 def test_room_for_deposits_grows_when_it_is_too_small(monkeypatch):
-    expected = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)
+    expected = wk.sample_features(graphs.karate(), wk.Diffusion(), MANY, sampler=SHORT, seed=2)
     monkeypatch.setattr(_spec.LengthLaw, "expected_deposits", lambda self, n_walks: 20)
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 100)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 300)
-    found = wk.sample_features(graphs.karate(), wk.Diffusion(), 50, seed=2)
+    found = wk.sample_features(graphs.karate(), wk.Diffusion(), MANY, sampler=SHORT, seed=2)
     assert np.array_equal(found.toarray(), expected.toarray())
 
 

@@ -10,10 +10,11 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.walks import _rewalk as _update
-from walkernel.walks import _sampling, sample_deposits
+from walkernel.walks import sample_deposits
 
 KERNEL = wk.Diffusion(1.5)
 PATH = [(i, i + 1) for i in range(19)]
+MANY = 1500  # walks, of which 20 nodes have several tasks, whole or in an update
 HEADS = [wk.IndependentWalks(0.4), wk.CoupledWalks([1.0, 0.5, 0.2], head=1, group=4)]
 
 
@@ -32,18 +33,17 @@ def ring(n):
 
 
 @pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
-def test_a_walk_can_be_walked_alone(monkeypatch, sampler):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 2)
+def test_a_walk_can_be_walked_alone(sampler):
     walks = wk.sample_walks(graphs.directed(), 8, sampler=sampler, seed=4)
     opens = np.append(np.flatnonzero(walks.deposits.lengths == 0), walks.deposits.nodes.size)
     rng = np.random.default_rng(0)
-    starts, numbers = rng.integers(0, 30, 24), rng.integers(0, 8, 24)  # tasks of three blocks
+    starts, numbers = rng.integers(0, 30, 10_000), rng.integers(0, 8, 10_000)  # tasks of two blocks
     alone = sample_deposits(walks.at(starts).first_walks(1), 1, None, numbers)
-    for i, (start, number) in enumerate(zip(starts, numbers, strict=True)):
-        own = slice(*opens[8 * start + number : 8 * start + number + 2])
-        here = slice(alone.indptr[i], alone.indptr[i + 1])
-        for name in ("nodes", "lengths", "loads"):
-            assert getattr(alone, name)[here].tobytes() == getattr(walks.deposits, name)[own].tobytes()
+    begins, sizes = opens[8 * starts + numbers], np.diff(opens)[8 * starts + numbers]
+    assert np.array_equal(np.diff(alone.indptr), sizes)
+    own = np.repeat(begins - alone.indptr[:-1], sizes) + np.arange(sizes.sum())
+    for name in ("nodes", "lengths", "loads"):
+        assert getattr(alone, name).tobytes() == getattr(walks.deposits, name)[own].tobytes()
 
 
 def test_the_walks_themselves_change():
@@ -105,10 +105,8 @@ def test_arrays_of_others_are_not_written_to():
 
 
 @pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
-def test_an_interrupted_update_changes_nothing(monkeypatch, sampler):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 4)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 4)
-    walks = wk.sample_walks(path(), 4, sampler=sampler)
+def test_an_interrupted_update_changes_nothing(sampler):
+    walks = wk.sample_walks(path(), MANY, sampler=sampler)
     graph, before = walks.graph, bits(walks)
     features, calls = walks.features(KERNEL).toarray(), []
 
@@ -126,14 +124,13 @@ def test_an_interrupted_update_changes_nothing(monkeypatch, sampler):
 
 
 @pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
-def test_progress_counts_walks(monkeypatch, sampler):
-    monkeypatch.setattr(_sampling, "BLOCK_WALKS", 4)
-    monkeypatch.setattr(_sampling, "TASK_WALKS", 4)
-    walks, calls = wk.sample_walks(path(), 4, sampler=sampler), []
+def test_progress_counts_walks(sampler):
+    walks, calls = wk.sample_walks(path(), MANY, sampler=sampler), []
     walks.update(path((0, 2)), progress=lambda *state: calls.append(state))
     done = [count for count, _ in calls]
     assert {total for _, total in calls} == {walks.n_rewalked}
     assert done == sorted(set(done))
+    assert len(done) > 1
     assert done[-1] == walks.n_rewalked
 
 

@@ -8,7 +8,6 @@ import pytest
 import files
 import walkernel as wk
 from files import refusal, same
-from walkernel.io import _edge_lists
 
 PATH = wk.Graph.from_edges([(0, 1), (1, 2)])
 WEIGHTED = wk.Graph.from_edges([(0, 1), (1, 2)], weights=[2.5, -3.0])
@@ -93,14 +92,16 @@ class TestEdgeLists:
         assert "relabel=True" in message
         assert "n_nodes" not in message
 
-    def test_many_blocks(self, put, monkeypatch):
-        monkeypatch.setattr(_edge_lists, "BYTES_AT_ONCE", 64)
+    def test_many_blocks(self, put):
+        """Some megabytes are read at once: edges of four parts, one of which has only comments."""
+        comment = "#" + "x" * 2**21
         lines = [f"{i},{i + 1}" for i in range(500)]
-        lines[250:250] = ["# a block of comments"] * 30 + [""] * 200
+        lines[250:250] = [*[comment] * 5, *[""] * 200]
+        lines[100:100] = [comment, comment]
         graph = wk.load_graph(put("long.csv", "\n".join(lines)))
         assert (graph.n_nodes, graph.n_edges) == (501, 500)
-        lines[400] = "1,oops"
-        assert "line 401" in refusal(put("long.csv", "\n".join(lines)))
+        lines[600] = "1,oops"
+        assert "line 601" in refusal(put("long.csv", "\n".join(lines)))
 
     @pytest.mark.parametrize(
         ("text", "line", "expected", "found"),

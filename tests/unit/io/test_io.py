@@ -15,7 +15,6 @@ import files
 import graphs
 import walkernel as wk
 from files import refusal, same
-from walkernel._files import atomic_write
 from walkernel.io import read_file
 
 PATH = wk.Graph.from_edges([(0, 1), (1, 2)])
@@ -31,38 +30,6 @@ def dense(graph):
 @pytest.fixture
 def put(tmp_path):
     return partial(files.write, tmp_path)
-
-
-class TestAtomicWrite:
-    def test_replaces_only_when_complete(self, tmp_path):
-        path = tmp_path / "a.bin"
-        path.write_bytes(b"old")
-        with atomic_write(path) as file:
-            file.write(b"new")
-            file.flush()
-            assert path.read_bytes() == b"old"
-        assert path.read_bytes() == b"new"
-        assert os.listdir(tmp_path) == ["a.bin"]
-
-    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-    def test_failure_leaves_the_old_file_and_nothing_else(self, tmp_path, error):
-        path = tmp_path / "a.bin"
-        path.write_bytes(b"old")
-        with pytest.raises(error), atomic_write(path) as file:  # noqa: PT012 (the block is what fails)
-            file.write(b"half")
-            raise error
-        assert path.read_bytes() == b"old"
-        assert os.listdir(tmp_path) == ["a.bin"]
-
-    def test_permissions_are_those_of_an_ordinary_file(self, tmp_path):
-        with atomic_write(tmp_path / "a"):
-            pass
-        (tmp_path / "b").touch()
-        assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
-
-    def test_folder_in_the_way(self, tmp_path):
-        with pytest.raises(IsADirectoryError, match="a folder has that name"), atomic_write(tmp_path):
-            pass
 
 
 class TestSave:

@@ -3,9 +3,8 @@
 import pytest
 
 import files
-import graphs
 import walkernel as wk
-from walkernel.cli._inputs import chosen_nodes, read_values
+from commands import call
 
 UNBALANCED = {
     "labels": ('a,"b\nc,d\n', 1),
@@ -48,11 +47,13 @@ def test_quotes_that_are_closed_or_inside_a_name(tmp_path):
 )
 def test_values_of_nodes(text, line, tmp_path):
     path = files.write(tmp_path, "values.csv", text)
-    with pytest.raises(ValueError, match=f"values.csv, line {line}: expected a closing quote"):
-        read_values(path, graphs.karate())
+    result = call("regress", "karate", path)
+    assert result.exit_code == 1
+    assert f"values.csv, line {line}: expected a closing quote" in result.stderr
 
 
 def test_list_of_nodes(tmp_path):
     path = files.write(tmp_path, "nodes.csv", '0,"Ada\n1,Ben"\n2,Cem\n')
-    with pytest.raises(ValueError, match=r"nodes.csv, line 1: expected a closing quote"):
-        chosen_nodes(graphs.karate(), None, path)
+    result = call("features", "karate", "--nodes", path, "--out", tmp_path / "features.npz")
+    assert result.exit_code == 1
+    assert "nodes.csv, line 1: expected a closing quote" in result.stderr

@@ -7,7 +7,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features._products import bytes_of
+from walkernel.features import bytes_of
 
 HEAT = wk.Diffusion(1.5)
 HEAD = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT)[1:], head=1, group=4)

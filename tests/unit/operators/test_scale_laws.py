@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import walkernel as wk
+from walkernel.planning import Accuracy, Request, make_plan, refine
 
 pytestmark = pytest.mark.usefixtures("few_or_many_walks")
 CLUB = wk.load_dataset("karate").graph
@@ -113,26 +114,29 @@ def test_a_tolerance_is_met_by_a_kernel_of_large_values():
     assert np.linalg.norm((K.to_dense() - exact) / 2.0**200) < 0.1 * np.linalg.norm(exact / 2.0**200)
 
 
-def test_a_tolerance_that_walks_cannot_be_counted_for_is_refused_at_once(monkeypatch):
-    from walkernel.operators import _estimate
-
+def test_a_tolerance_that_walks_cannot_be_counted_for_is_refused_at_once():
     batches = []
-    plain = _estimate.accuracy
-    monkeypatch.setattr(_estimate, "accuracy", lambda K: batches.append(K) or plain(K))
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match=r"error of nan, from which the walks .* Give n_walks or budget"),
     ):
-        wk.estimate_kernel(CLUB, wk.Diffusion(1.0) * 1e308, tolerance=1e-3)
+        wk.estimate_kernel(
+            CLUB, wk.Diffusion(1.0) * 1e308, tolerance=1e-3,
+            progress=lambda done, total: batches.append(done) if done == total else None,
+        )  # fmt: skip
     assert len(batches) == 1
 
 
-def test_a_batch_that_is_no_improvement_ends_the_search(monkeypatch):
-    from walkernel.planning import _tolerance
-
-    monkeypatch.setattr(_tolerance, "_batch_for", lambda request, plan, n_steps, share: (plan, 1.0))
+def test_a_batch_that_is_no_improvement_ends_the_search():
+    """Of walks that suit the kernel far better than those before, no more are needed than there were."""
+    given = dict.fromkeys(("ensembles", "n_walks", "budget", "sampler", "stitches"))
+    request = Request(CLUB, KERNEL, np.arange(34), "auto", local=False, tolerance=1e-3, **given)
+    plan = make_plan(request._replace(n_walks=64))
+    found = Accuracy(once=4e-6, twice=0.0, signal=1.0, freedom=1e3, n_groups=16)
+    assert refine(request, plan, found, n_steps=34, n_bytes=1).n_walks > 64  # too few steps for heads
+    poor = wk.CoupledWalks(0.1 * np.array(plan.sampler.law), head=plan.sampler.head)
     with pytest.raises(ValueError, match="which a further batch would not make smaller"):
-        wk.estimate_kernel(CLUB, KERNEL, tolerance=1e-3)
+        refine(request, plan._replace(sampler=poor), found, n_steps=34, n_bytes=1)
 
 
 @pytest.mark.parametrize("normalize", [False, True])

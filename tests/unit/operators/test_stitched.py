@@ -5,8 +5,7 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features._weights import Symmetric
-from walkernel.operators import _stitched
+from walkernel.features import Symmetric
 
 KERNEL = wk.Diffusion(1.5)
 PAPER = wk.IndependentWalks(0.1)
@@ -134,11 +133,11 @@ def test_law_and_sampler_are_those_of_the_root():
 
 @pytest.mark.parametrize("ensembles", ["debiased", "shared", "independent"])
 def test_bits_do_not_depend_on_threads(ensembles, monkeypatch):
-    graph, V = graphs.weighted(), np.random.default_rng(0).standard_normal((30, 5))
-    results = []
+    """Products of 150 rows, with 60 columns or more, are more than one thread is given alone."""
+    graph = wk.Graph.from_scipy(graphs.random_matrix(150, 0.04, seed=1))
+    V, results = np.random.default_rng(0).standard_normal((150, 60)), []
     for threads in (1, 2, 5):
         monkeypatch.setenv("WALKERNEL_NUM_THREADS", str(threads))
-        monkeypatch.setattr("walkernel._threads.SMALL", 1)
         K = stitched(graph, 2, ensembles=ensembles, engine=wk.engines.CPU(threads))
         results.append((K @ V, K.to_dense(), K.diagonal()))
     for other in results[1:]:
@@ -254,20 +253,22 @@ def test_bad_input_of_the_law():
         wk.matched_law(UNSIGNED, wk.PowerSeries([0.0, 1.0]), stitches=2)
 
 
-def test_error_bars_beyond_the_memory_are_refused(monkeypatch):
-    K = stitched(UNSIGNED, 2)
-    monkeypatch.setattr(_stitched, "MAX_MEMORY", 2**10)
+def sparse_graph(n):
+    return wk.Graph.from_edges(np.random.default_rng(0).integers(0, n, (4 * n, 2)), n_nodes=n)
+
+
+def test_error_bars_beyond_the_memory_are_refused():
+    """401 walks make no equal groups but of one walk each, with nearly all nodes among their features."""
+    K = stitched(sparse_graph(500), 2, n_walks=401, sampler=wk.IndependentWalks(0.2))
     with pytest.raises(ValueError, match=r"GiB of them\. Use stitches=1, or estimate_product"):
         K.estimate(0, 1)
-    assert K.estimate_product(np.ones(30)).stderr.shape == (30,)
+    assert K.estimate_product(np.ones(500)).stderr.shape == (500,)
 
 
-def test_too_many_entries_are_refused(monkeypatch):
-    K = stitched(UNSIGNED, 2)
-    per_row = 2 * sum(factor.left.nnz + factor.right.nnz for factor in K.factors)
-    monkeypatch.setattr(_stitched, "MAX_PRODUCTS", 10 * per_row)
+def test_too_many_entries_are_refused():
+    K = stitched(sparse_graph(20_000), 2, n_walks=4)
     assert K.entries(0, [1, 2]).shape == (2,)
-    with pytest.raises(ValueError, match=r"got 30 rows of a graph of 30 nodes\. Use stitches=1"):
+    with pytest.raises(ValueError, match=r"got 20000 rows of a graph of 20000 nodes\. Use stitches=1"):
         K.diagonal()
 
 

@@ -8,7 +8,6 @@ import scipy.sparse
 
 import graphs
 import walkernel as wk
-from walkernel.operators import _unseen
 from walkernel.operators._groups import EntryFeatures
 from walkernel.operators._unseen import _heaviest, unseen_errors, walk_laws
 
@@ -19,6 +18,13 @@ ROWS, COLUMNS = (indices.ravel() for indices in np.indices((30, 30)))
 def uneven():
     W = np.triu(np.random.default_rng(7).lognormal(0, 3, (30, 30)), 1)
     return wk.Graph.from_scipy(graphs.random_matrix(seed=7) * (W + W.T))
+
+
+def among_many(graph):
+    """Return a graph with so many further nodes, without edges, that only parts of it are looked at."""
+    A = graph.to_scipy().copy()
+    A.resize(4097, 4097)
+    return wk.Graph.from_scipy(A)
 
 
 def least_errors(K, rows=ROWS, columns=COLUMNS):
@@ -100,26 +106,27 @@ def test_signs_do_not_shorten_what_walks_add():
     assert np.allclose(laws[1].spread(v, laws[1].fronts(np.arange(30)))[1:], absolute[1:], rtol=1e-12)
 
 
-def test_parts_of_a_graph_tell_all_only_if_no_edge_leads_out(monkeypatch):
-    """Of 33 nodes, 15 have edges only among each other; those of a connected graph have others."""
-    monkeypatch.setattr(_unseen, "MAX_NODES", 29)
+def test_parts_of_a_graph_tell_all_only_if_no_edge_leads_out():
+    """Of many nodes, 15 have edges only among each other; those of a connected graph have others."""
     rows, columns = np.arange(5), np.arange(1, 6)
-    walked = {"n_walks": 64, "sampler": wk.IndependentWalks(0.1)}
-    assert least_errors(wk.estimate_kernel(graphs.isolated(), KERNEL, **walked), rows, columns)[1].all()
-    few = {"n_walks": 2, "sampler": wk.IndependentWalks(0.5)}
-    errors, known = least_errors(wk.estimate_kernel(graphs.unweighted(), KERNEL, **few), rows, columns)
+    separate, connected = among_many(graphs.isolated()), among_many(graphs.unweighted())
+    walked = {"n_walks": 64, "sampler": wk.IndependentWalks(0.1), "nodes": np.arange(6)}
+    assert least_errors(wk.estimate_kernel(separate, KERNEL, **walked), rows, columns)[1].all()
+    few = {"n_walks": 2, "sampler": wk.IndependentWalks(0.5), "nodes": np.arange(6)}
+    errors, known = least_errors(wk.estimate_kernel(connected, KERNEL, **few), rows, columns)
     assert (errors > 0).any()
     assert not known.any()
 
 
-def test_parts_of_a_graph_hold_the_nodes_of_the_entries(monkeypatch):
+def test_parts_of_a_graph_hold_the_nodes_of_the_entries():
     """Nodes 2 and 9 have hardly a deposit of their own, and all others have more."""
-    monkeypatch.setattr(_unseen, "MAX_NODES", 4)
-    values = np.array([[1.0, 5, 0, 3, 3, 1, 1, 1, 1, 0], [1, 5, 0, 4, 4, 1, 1, 1, 1, 0]])
+    values = np.random.default_rng(0).uniform(1, 5, (2, 5000))
+    values[:, [2, 9]] = 0
     sides = [
         EntryFeatures(np.array([node]), np.zeros(1, dtype=np.int64), scipy.sparse.csr_array(values[[side]]))
         for side, node in enumerate((9, 2))
     ]
-    kept = _heaviest(np.arange(10), *sides)
-    assert kept.size == 4
-    assert {1, 2, 9} <= set(kept.tolist())
+    kept = _heaviest(np.arange(5000), *sides)
+    shares = (values / values.sum(axis=1, keepdims=True)).sum(axis=0)
+    shares[[2, 9]] = np.inf
+    assert kept.tolist() == sorted(np.argsort(-shares)[:4096])

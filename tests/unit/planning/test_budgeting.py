@@ -7,8 +7,9 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.planning import _allocation as budgeting
-from walkernel.planning._allocation import allocate_budget, allocate_walks, group_of, head_costs
+from walkernel.features import matched_survival
+from walkernel.planning import Request, make_plan
+from walkernel.planning._allocation import allocate_budget, allocate_walks, head_costs
 
 HEAT = wk.Diffusion(2.0)
 
@@ -57,7 +58,7 @@ def test_costs_are_those_that_walks_then_have():
 def test_costs_end_at_the_limit():
     graph = graphs.karate()
     whole = head_costs(graph, np.arange(34), "normalized", (False,), np.inf)
-    assert len(whole) == budgeting.MAX_PLANNED_HEAD + 1
+    assert len(whole) == 9
     for limit in (0.0, whole[1] - 1e-9, whole[1], whole[2] + 1):
         found = head_costs(graph, np.arange(34), "normalized", (False,), limit)
         assert found == [cost for cost in whole if cost <= limit]
@@ -90,12 +91,16 @@ def test_probes_stand_for_all_nodes():
      (192, 8), (256, 16), (272, 16), (260, 4), (264, 8)],
 )  # fmt: skip
 def test_groups(n_walks, group):
-    assert group_of(n_walks) == group
+    assert wk.choose_sampler(graphs.karate(), HEAT, n_walks=n_walks).group == group
     assert n_walks % group == 0
 
 
 def heat_sizes(factors):
     return HEAT.modulation(128, stitches=factors)
+
+
+def law_after(sizes, head):
+    return matched_survival(sizes[head:])[1:]
 
 
 @pytest.mark.parametrize("budget", [20, 60, 200, 1000, 1e6])
@@ -111,7 +116,7 @@ def test_the_first_number_of_factors_that_has_walks_is_taken(budget, sides):
     for n in possible:
         own = each[n]
         assert own.stitches == n
-        assert own.n_walks >= budgeting.MIN_PLANNED_WALKS
+        assert own.n_walks >= 3
         edges = costs[own.sampler.head]
         assert edges + sides * n * own.n_walks * own.sampler.mean_steps <= budget * (1 + 1e-9)
         assert edges <= budget / 2
@@ -130,7 +135,7 @@ def test_many_steps_are_spent_almost_wholly():
 
 def test_steps_that_are_left_make_walks_longer():
     """15 walks of the matched law leave 28 % of the steps."""
-    law = budgeting.matched_after(heat_sizes(1), 0)
+    law = law_after(heat_sizes(1), 0)
     steps = 16 * law.sum() * (1 - 1e-6) / 0.9
     spent = allocate_budget(heat_sizes, [0.0], steps, sides=1, stitches=[1])
     assert spent.sampler.mean_steps > 1.05 * law.sum()
@@ -138,14 +143,18 @@ def test_steps_that_are_left_make_walks_longer():
     assert spent.n_walks * spent.sampler.mean_steps <= steps
 
 
-@pytest.mark.parametrize("head", [0, 1, 2, 3])
-def test_the_law_after_a_head_suits_what_is_left(head):
+@pytest.mark.parametrize(("n_walks", "head"), [(1, 0), (16, 1), (64, 2), (256, 4), (4096, 8)])
+def test_the_law_after_a_head_suits_what_is_left(n_walks, head):
     """S(k) = min(1, 1.3 |f_{r+k}| / |f_{r+1}|) for an f that falls."""
-    sizes = wk.Diffusion(1.0).modulation(64)
-    expected = np.minimum(1.0, 1.3 * sizes[head + 1 :] / sizes[head + 1])
-    law = budgeting.matched_after(sizes, head)
+    graph, kernel = graphs.karate(), wk.Diffusion(1.0)
+    given = dict.fromkeys(("ensembles", "budget", "sampler", "stitches")) | {"n_walks": n_walks}
+    sampler = make_plan(Request(graph, kernel, np.arange(34), "auto", local=False, **given)).sampler
+    assert sampler.head == head
+    f = kernel.modulation(64)
+    expected = np.minimum(1.0, 1.3 * f[head + 1 :] / f[head + 1])
+    law = np.array(sampler.law)
     assert np.allclose(law, expected[: law.size], rtol=1e-12)
-    assert expected[law.size :].max() < 1e-19
+    assert f[head + 1 + law.size :].sum() < 2.0**-63 * f.sum()
 
 
 def test_the_head_has_the_least_variance_times_steps():
@@ -159,9 +168,9 @@ def test_the_head_has_the_least_variance_times_steps():
         scores = [
             score(head, law, cost + n_walks * law.sum()) / n_walks
             for head, cost in enumerate(costs)
-            for law in [budgeting.matched_after(sizes, head)]
+            for law in [law_after(sizes, head)]
         ]
-        chosen = allocate_walks(sizes, costs, n_walks, lambda head: budgeting.matched_after(sizes, head))
+        chosen = allocate_walks(sizes, costs, n_walks, lambda head: law_after(sizes, head))
         assert chosen.sampler.head == int(np.argmin(scores))
         assert chosen.score == pytest.approx(min(scores))
     assert chosen.sampler.head > 1

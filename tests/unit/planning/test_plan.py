@@ -9,7 +9,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.kernels import SquaredSeries
-from walkernel.planning._plan import Request, make_plan
+from walkernel.planning import Request, make_plan
 
 HEAT = wk.Diffusion(1.5)
 WIDE = wk.Diffusion(30.0)

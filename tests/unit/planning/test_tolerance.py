@@ -5,10 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators._accuracy import _freedom, accuracy
-from walkernel.operators._groups import count_groups
-from walkernel.planning import Accuracy, Request, _tolerance, make_plan
-from walkernel.planning._tolerance import _batch_for, whole_groups
+from walkernel.operators._accuracy import _freedom
+from walkernel.planning import Accuracy, Request, make_plan, refine
 
 HEAT = wk.Diffusion(1.5)
 COUPLED = wk.CoupledWalks(wk.matched_law(graphs.weighted(), HEAT), group=4)
@@ -146,45 +144,72 @@ def test_what_would_take_for_ever_is_refused_after_the_first_batch(options):
     assert sum(done == total for done, total in calls) == 1
 
 
-def test_a_first_batch_that_is_too_large_is_not_walked(monkeypatch):
-    monkeypatch.setattr(_tolerance, "MAX_STEPS", 100)
-    with pytest.raises(ValueError, match="tolerance must be one that 1e\\+02 steps"):
+@pytest.mark.parametrize(
+    ("n", "p_halt", "excess"), [(10**5, 1e-4, "2e[+]10 steps"), (6 * 10**4, 2e-4, "40 GiB")]
+)
+def test_a_first_batch_that_is_too_large_is_not_walked(n, p_halt, excess):
+    """16 walks of 10,000 steps from 10⁵ nodes, or of 5,000 from as many as have 40 GiB of pairs."""
+    path = wk.Graph.from_edges(np.column_stack([np.arange(n - 1), np.arange(1, n)]))
+    with pytest.raises(ValueError, match=f"tolerance must be one that 1e[+]10 steps.*{excess}"):
         wk.estimate_kernel(
-            graphs.karate(), HEAT, tolerance=0.5, progress=lambda *done: pytest.fail(str(done))
-        )
+            path, HEAT, tolerance=0.5, sampler=wk.IndependentWalks(p_halt),
+            progress=lambda *done: pytest.fail(str(done)),
+        )  # fmt: skip
 
 
-def test_memory_is_forecast(monkeypatch):
-    monkeypatch.setattr(_tolerance, "MAX_BYTES", 34 * 34 * 12 - 1)
-    with pytest.raises(ValueError, match="GiB or more"):
-        wk.estimate_kernel(graphs.karate(), wk.Diffusion(4.0), tolerance=0.01)
+def planned(graph, n_walks, sampler=None, stitches=1):
+    """Return a request for a tolerance, and the plan of a number of walks for it."""
+    request = Request(
+        graph, HEAT, np.arange(graph.n_nodes), "auto", None, None, None, sampler, stitches, local=False,
+        tolerance=1e-6,
+    )  # fmt: skip
+    return request, make_plan(request._replace(n_walks=n_walks))
+
+
+def with_share(share):
+    """Return an error of which a share of the variance, and no less, is allowed by a tolerance of 1e-6."""
+    unit = Accuracy(1.0, 0.0, 1.0, 1e12, 16)
+    return unit._replace(once=(0.9e-6 / unit.margin) ** 2 / share)
+
+
+def test_memory_is_forecast():
+    """32 GiB, in proportion to the steps; no more than that of all pairs of nodes."""
+    for n, refused in ((6 * 10**4, True), (5 * 10**4, False)):
+        path = wk.Graph.from_edges(np.column_stack([np.arange(n - 1), np.arange(1, n)]))
+        request, plan = planned(path, 256, COUPLED)
+        assert refine(request, plan, with_share(0.5), 1000, int(0.98 * 2**34)).n_walks == 512
+        if refused:
+            with pytest.raises(ValueError, match=r"2e\+03 steps and 33 GiB or more"):
+                refine(request, plan, with_share(0.5), 1000, int(1.02 * 2**34))
+        else:
+            assert refine(request, plan, with_share(0.5), 1000, 2**40).n_walks == 512
 
 
 @pytest.mark.parametrize("group", [1, 2, 16])
-@pytest.mark.parametrize("needed", [1, 16, 17, 300, 4321.5, 1e6 + 1])
+@pytest.mark.parametrize("needed", [2, 16, 17, 300, 4321.5, 1e6 + 1])
 def test_walks_come_in_whole_groups(needed, group):
-    n_walks = whole_groups(needed, group)
-    sampler = wk.CoupledWalks((1.0, 0.5), group=group)
+    request, plan = planned(graphs.weighted(), 64, wk.CoupledWalks(COUPLED.law, group=group))
+    plan = plan._replace(n_walks=int(needed / 2))
+    n_walks = refine(request, plan, with_share(plan.n_walks / needed), plan.n_walks, 1).n_walks
     assert n_walks % group == 0
-    assert max(needed, 16 * group) <= n_walks <= max(16 * group, 1.25 * needed + group)
-    assert 16 <= count_groups(n_walks, sampler) <= 24
+    assert max(needed, 16 * group) - 1e-6 <= n_walks <= max(16 * group, 1.25 * needed + group)
+    assert any(n_walks // group % parts == 0 for parts in range(16, 25))
 
 
 @pytest.mark.parametrize("stitches", [1, 2])
-def test_a_quarter_of_the_variance_takes_four_times_the_walks(monkeypatch, stitches):
-    monkeypatch.setattr(_tolerance, "edges_of_heads", lambda *args: [])  # no longer heads
-    graph = graphs.weighted()
-    options = dict.fromkeys(("ensembles", "budget", "sampler"))
-    request = Request(
-        graph, HEAT, np.arange(30), "auto", n_walks=256, stitches=stitches, local=False, **options
-    )
-    plan = make_plan(request)
-    assert plan.sampler.head > 0
-    K = wk.estimate_kernel(graph, HEAT, 256, sampler=plan.sampler, stitches=stitches)
-    batch, n_steps = _batch_for(request, plan, K.n_steps, 0.25)
+def test_a_quarter_of_the_variance_takes_four_times_the_walks(stitches):
+    """Where all nodes are neighbours, two hops would follow 160,000 edges from each."""
+    n = 400
+    request, plan = planned(wk.Graph.from_scipy(1.0 - np.eye(n)), 1024, stitches=stitches)
+    assert plan.sampler.head == 1
+    per_node = 1024 * stitches * plan.sampler.mean_steps
+    batch = refine(request, plan, with_share(0.25), int(n * per_node), 1)
     assert batch.sampler.survival() == pytest.approx(plan.sampler.survival())
-    assert batch.n_walks == 1024
-    assert n_steps == pytest.approx(30 * 1024 * stitches * plan.sampler.mean_steps)
+    assert batch.n_walks == 4096
+    most = n * per_node / (1e10 - n * (n - 1))  # the share that takes 10¹⁰ steps, some of them in heads
+    assert refine(request, plan, with_share(1.02 * most), int(n * per_node), 1).n_walks > 4096
+    with pytest.raises(ValueError, match=r"tolerance must be one that 1e\+10 steps"):
+        refine(request, plan, with_share(0.98 * most), int(n * per_node), 1)
 
 
 @pytest.mark.parametrize(("once", "twice"), [(1.0, 0.0), (0.0, 1.0), (0.7, 0.3)])
@@ -220,9 +245,7 @@ def test_an_error_below_the_tolerance_is_not_accepted_without_the_margin(seed):
     """On five nodes errors vary by a third: a first batch that only just meets a tolerance is not enough."""
     graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)])
     first = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=0.9, seed=seed)
-    found = accuracy(first)
-    assert found.margin > 1.4
-    tolerance = 1.2 * found.error
+    tolerance = 1.2 * first.explain().error
     K = wk.estimate_kernel(graph, wk.Diffusion(12.0), tolerance=tolerance, seed=seed)
     assert K.n_steps > first.n_steps
-    assert accuracy(K).error * accuracy(K).margin <= tolerance
+    assert 1.4 * K.explain().error <= tolerance

@@ -8,7 +8,7 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CPU
+from pairs import keyed_walks
 from walkernel.torch import (
     ExpectedError,
     FreeModulation,
@@ -18,7 +18,6 @@ from walkernel.torch import (
     fit_to_kernel,
     held_out_errors,
 )
-from walkernel.torch._held_out import Pairs
 
 KERNEL = wk.RegularizedLaplacian(d=2, sigma=0.8)
 HALF = wk.IndependentWalks(0.5)
@@ -84,7 +83,7 @@ def test_the_losses_are_those_of_the_walks():
     f, K = start().modulation(65), wk.exact_kernel(ring(), KERNEL)
 
     def error(*key, ensembles="independent"):
-        left, right = Pairs(8, HALF, ensembles, "normalized", CPU()).sample(ring(), *key)
+        left, right = keyed_walks(ring(), 8, *key, ensembles=ensembles)
         product = left.features(f).toarray() @ right.features(f).toarray().T
         return ((product - K) ** 2).sum() / (K**2).sum()
 
@@ -193,8 +192,7 @@ def test_directed_graphs_walk_both_ways():
     result = fit(graphs.directed(), walks="bank", schedule=Schedule(n_epochs=1, learning_rate=1e-12))
     graph, f = graphs.directed(), start().modulation(65)
     K = wk.exact_kernel(graph, KERNEL)
-    left, right = Pairs(8, HALF, "independent", "normalized", CPU()).sample(graph, 0, 0, 1, 0)
-    assert right.transpose
+    left, right = keyed_walks(graph, 8, 0, 0, 1, 0)
     product = left.features(f).toarray() @ right.features(f).toarray().T
     assert result.history[0] == pytest.approx(((product - K) ** 2).sum() / (K**2).sum(), rel=1e-8)
 
@@ -206,7 +204,7 @@ def test_kernels_without_a_symmetric_pair():
     assert result.ratio > 0
     K, errors = wk.exact_kernel(ring(), kernel), []
     for sample in range(20):
-        left, _ = Pairs(8, HALF, "independent", "normalized", CPU()).sample(ring(), 1, 0, sample)
+        left, _ = keyed_walks(ring(), 8, 1, 0, sample)
         errors.append(((left.features([0.0, 1.0]).toarray() - K) ** 2).sum() / (K**2).sum())
     assert result.errors.unbiased == pytest.approx(np.mean(errors), rel=1e-9)
 

@@ -8,7 +8,7 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CPU
+from pairs import keyed_walks
 from walkernel.torch import (
     FreeModulation,
     ModulationPair,
@@ -20,7 +20,6 @@ from walkernel.torch import (
     learned_bounds,
     squared_loss,
 )
-from walkernel.torch._held_out import Pairs
 
 HALF = wk.IndependentWalks(0.5)
 SHORT = Schedule(n_epochs=5, learning_rate=0.03)
@@ -91,7 +90,7 @@ def test_predictions_are_products_with_features(normalize, ensembles):
     f = start.modulation(65)
 
     def predicted(key, hidden, known):
-        left, right = Pairs(4, HALF, ensembles, "normalized", CPU()).sample(MESH.graph, key[0], 9, key[1])
+        left, right = keyed_walks(MESH.graph, 4, key[0], 9, key[1], ensembles=ensembles)
         K = left.features(f).toarray() @ right.features(f).toarray().T
         K = K[np.ix_(hidden, known)]
         return K @ y[known] / (K.sum(axis=1, keepdims=True) if normalize else 1)
@@ -123,7 +122,7 @@ def test_fresh_walks_are_new_in_every_epoch():
     f = start.modulation(65)
     for epoch in (1, 2):
         hidden, known = np.split(rng.permutation(training), [round(0.05 * training.size)])
-        left, right = Pairs(16, HALF, "independent", "normalized", CPU()).sample(MESH.graph, 0, 2, epoch)
+        left, right = keyed_walks(MESH.graph, 16, 0, 2, epoch)
         K = (left.features(f) @ right.features(f).T).toarray()
         prediction = loss.calls[2 * epoch - 1][0].numpy()
         assert np.allclose(prediction, K[np.ix_(hidden, known)] @ MESH.normals[known], rtol=1e-7)
@@ -143,8 +142,7 @@ def test_some_nodes_in_any_order():
     loss, start, nodes = Recorder(), NeuralModulation(decay=0.6), [40, 3, 17, 8, 60]
     fit(nodes=nodes, y=np.arange(5.0), loss=loss, modulation=start, schedule=Schedule(n_epochs=1), seed=1)
     _, validation, training = split(5, 1, validation=0.2)
-    pairs = Pairs(16, HALF, "independent", "normalized", CPU())
-    left, right = pairs.sample(MESH.graph, 2, 1, 0, ids=np.array(nodes))
+    left, right = keyed_walks(MESH.graph, 16, 2, 1, 0, nodes=nodes)
     f = start.modulation(65)
     K = (left.features(f) @ right.features(f).T).toarray()
     prediction, target = loss.calls[0]
@@ -180,8 +178,7 @@ def test_directed_graphs_walk_both_ways():
     fit(graph, range(30), y, loss=loss, modulation=start, schedule=Schedule(n_epochs=1))
     _, validation, training = split(30)
     f = start.modulation(65)
-    left, right = Pairs(16, HALF, "independent", "normalized", CPU()).sample(graph, 2, 0, 0)
-    assert right.transpose
+    left, right = keyed_walks(graph, 16, 2, 0, 0)
     K = (left.features(f) @ right.features(f).T).toarray()
     assert np.allclose(loss.calls[0][0].numpy()[:, 0], K[np.ix_(validation, training)] @ y[training])
 

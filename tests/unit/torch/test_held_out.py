@@ -7,9 +7,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CPU
+from pairs import keyed_walks
 from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, held_out_errors, learned_bounds
-from walkernel.torch._held_out import Pairs
 
 KERNEL = wk.RegularizedLaplacian(d=2, sigma=0.8)
 HALF = wk.IndependentWalks(0.5)
@@ -26,8 +25,7 @@ def test_held_out_errors_by_hand():
         found = held_out_errors(graph, KERNEL, FreeModulation(f), ensembles=ensembles, **options)
         K, errors = wk.exact_kernel(graph, KERNEL), []
         for sample in range(12):
-            left, right = Pairs(8, HALF, ensembles, "normalized", CPU()).sample(graph, 1, 5, sample)
-            assert (left is right) == (ensembles == "shared")
+            left, right = keyed_walks(graph, 8, 1, 5, sample, ensembles=ensembles)
             phis = [
                 (left.features(g).toarray(), right.features(g).toarray()) for g in (f, KERNEL.modulation(65))
             ]

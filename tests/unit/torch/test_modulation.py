@@ -11,8 +11,7 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, load_modulation
-from walkernel.torch._modulation import ModulationBase
+from walkernel.torch import FreeModulation, ModulationPair, NeuralModulation, held_out_errors, load_modulation
 
 KERNEL = wk.RegularizedLaplacian(d=2, sigma=0.8)
 
@@ -270,7 +269,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "f.json"
     neural().save(path)
     before = path.read_bytes()
-    monkeypatch.setattr("walkernel._files.os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         neural(seed=9).save(path)
     assert path.read_bytes() == before
@@ -395,6 +394,7 @@ def test_bad_arguments_are_refused(name):
         call()
 
 
-def test_a_base_class_is_no_modulation():
-    assert issubclass(NeuralModulation, ModulationBase)
-    assert not isinstance(KERNEL, ModulationBase)
+@pytest.mark.parametrize("other", [KERNEL, torch.nn.Linear(1, 1), np.exp, KERNEL.modulation(9)])
+def test_nothing_else_is_a_modulation(other):
+    with pytest.raises(TypeError, match="modulation must be a modulation"):
+        held_out_errors(graphs.karate(), KERNEL, other, n_walks=2, sampler=wk.IndependentWalks(0.5))

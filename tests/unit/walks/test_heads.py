@@ -82,12 +82,11 @@ def test_parts_files_and_rows(kind, tmp_path):
     assert np.allclose(at_once, whole.toarray(), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_streams_that_share_a_head_are_those_that_have_their_own(threads, monkeypatch):
-    monkeypatch.setattr("walkernel.walks._sampling.TASK_WALKS", 64)
-    monkeypatch.setattr("walkernel.walks._sampling.BLOCK_WALKS", 32)
+@pytest.mark.parametrize(("threads", "n_walks"), [(1, 256), (2, 600)])
+def test_streams_that_share_a_head_are_those_that_have_their_own(threads, n_walks):
+    """So many walks are several tasks of several nodes."""
     graph, f = graphs.weighted(), KERNEL.modulation(50)
-    spec = WalkSpec(graph, np.arange(30), 16, SAMPLER, seed=7)
+    spec = WalkSpec(graph, np.arange(30), n_walks, SAMPLER, seed=7)
     together = CPU(threads).features(FeatureJob(spec, f, (0, 3, 4), with_norms=True))
     apart = [CPU(threads).features(FeatureJob(spec, f, (k,), with_norms=True))[0] for k in (0, 3, 4)]
     for stream, rows in enumerate(together):
