@@ -120,10 +120,10 @@ def run_ours(task: Task, split: Split, number: int, method: str) -> dict[str, fl
     model.fit(split.train, split.y_train)
     if kind == "regression":
         return value_scores(split, *model.predict(split.test, return_std=True, include_noise=True))
+    chosen, p = np.eye(task.n_classes)[model.predict(split.test)], None
     if hasattr(model, "predict_proba"):
-        scores = rivals.all_columns(task, model.predict_proba(split.test), model.classes_)
-        return class_scores(split, scores, scores)
-    return class_scores(split, np.eye(task.n_classes)[model.predict(split.test)], None)
+        p = rivals.all_columns(task, model.predict_proba(split.test), model.classes_)
+    return class_scores(split, chosen, p)
 
 
 def run_rival(task: Task, split: Split, number: int, method: str) -> dict[str, float]:
@@ -138,15 +138,13 @@ def run_rival(task: Task, split: Split, number: int, method: str) -> dict[str, f
 
 def peak_megabytes() -> float:
     """Return the peak of this process, or of the largest that it has started (fast-graph-gp)."""
-    return (
-        max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        / 1024
-    )
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return max(own.ru_maxrss, others.ru_maxrss) / 1024
 
 
 def work(key: Key, method: str, numbers: list[int], answers: Connection) -> None:
     """Run a method on splits of a task, and send the metrics of each, or why there are none."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it by SIGTERM
     warnings.simplefilter("ignore")
     task = load(key)
     before = peak_megabytes()
@@ -384,6 +382,8 @@ def main() -> None:
         path.unlink(missing_ok=True)
         append(path, kept)
     failed: Results = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         if not options.report:
             failed = run_missing(wanted, path, options.limit)
