@@ -230,7 +230,7 @@ def spectral_neighbours(task: Task, setting: tuple[int, int], known: Ids, y: Ids
 
 
 def spectral_logistic(task: Task, setting: tuple[int, float], known: Ids, y: Ids, wanted: Ids) -> Floats:
-    """scikit-learn's LogisticRegression on scikit-network's Spectral embedding, components of variance 1."""
+    """scikit-learn's LogisticRegression on scikit-network's Spectral embedding, rows of norm √size."""
     size, strength = setting
     X = embedded(task, size) * np.sqrt(size)
     model = LogisticRegression(C=strength, max_iter=300, tol=1e-3).fit(X[known], y)
@@ -392,7 +392,10 @@ def geometric_kernel(task: Task) -> Any:
 
 
 def geometric_gp(task: Task, split: Split) -> tuple[Floats, Floats]:
-    """GPyTorch's exact GP with GeometricKernels' Matérn kernel; up to 75 steps of Adam."""
+    """GPyTorch's exact GP with GeometricKernels' Matérn kernel; at most 75 steps of Adam.
+
+    Width, order, amplitude, noise and constant mean are learned, from the likeliest of three widths.
+    """
     import gpytorch
     import torch
     from geometric_kernels.frontends.gpytorch import GPyTorchGeometricKernel
