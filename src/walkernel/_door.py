@@ -110,6 +110,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     )
 
 
+def has_warned() -> bool:
+    """Return whether the public call under way has given a warning."""
+    return bool(_given.get())
+
+
 @contextmanager
 def without_warnings(category: type[Warning]) -> Iterator[None]:
     """Keep back the warnings of a category, which do not count as given."""

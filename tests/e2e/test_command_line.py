@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "friends.csv").write_text(FRIENDS)
     (tmp_path / "numbered.csv").write_text("10,-20\n-20,30\n30,10\n30,40\n")
     (tmp_path / "values.csv").write_text("node,value\n0,1.5\n33,-1\n1,0.5\n0,1.25\n")
+    (tmp_path / "labels.csv").write_text("node,label\n0,a\n1,a\n2,a\n30,b\n32,b\n33,b\n")
     wk.load_graph("friends.csv").save("roads")
     return tmp_path
 
@@ -240,16 +241,28 @@ class TestTasks:
     def test_gaussian_process_in_a_process(self, karate, folder):
         result = run("regress", "karate", "values.csv", "--out", "predicted.csv", "--walks", 64, cwd=folder)
         assert (result.returncode, result.stdout) == (0, "")
-        assert result.stderr.startswith("Diffusion(sigma=")
-        gp = wk.NodeGPRegressor(karate, wk.Diffusion(), n_walks=64, normalize=False, method="walks").fit(
-            [0, 33, 1, 0], [1.5, -1, 0.5, 1.25]
-        )
+        gp = wk.NodeGPRegressor(karate, n_walks=64).fit([0, 33, 1, 0], [1.5, -1, 0.5, 1.25])
+        assert result.stderr.startswith(str(gp.kernel_))
         mean, std = gp.predict(range(34), return_std=True)
         rows = table("predicted.csv")
         assert list(rows[0]) == ["node", "mean", "std"]
         assert [row["node"] for row in rows] == list(map(str, range(34)))
         np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-10)
         np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-10)
+
+    def test_labels_are_predicted_with_their_probability(self, karate, folder):
+        succeed("classify", "karate", "labels.csv", "--out", "predicted.csv")
+        rows = table("predicted.csv")
+        model = wk.NodeRidgeClassifier(karate).fit([0, 1, 2, 30, 32, 33], list("aaabbb"))
+        assert [row["label"] for row in rows] == model.predict(range(34)).tolist()
+        largest = model.predict_proba(range(34)).max(axis=1)
+        np.testing.assert_allclose([float(row["probability"]) for row in rows], largest, rtol=1e-10)
+        (folder / "bad.csv").write_text("0,a\n1\n")
+        assert "two columns, node,label" in call("classify", "karate", "bad.csv").output
+        (folder / "bad.csv").write_text("0,a\n1,\n")
+        assert "a label for each node" in call("classify", "karate", "bad.csv").output
+        (folder / "bad.csv").write_text("node,label\n")
+        assert "lines of node,label" in call("classify", "karate", "bad.csv").output
 
     @pytest.mark.parametrize("model", ["smoother", "ridge"])
     def test_other_models_print_what_they_predict_at_some_nodes(self, model, folder):
@@ -259,8 +272,7 @@ class TestTasks:
         rows = list(csv.DictReader(out.splitlines()))
         graph = wk.load_graph("friends.csv")
         kind = wk.NodeRidge if model == "ridge" else wk.NodeSmoother
-        options = {} if model == "ridge" else {"normalize": True}
-        fitted = kind(graph, wk.Diffusion(), **options).fit(["Ada", "Ben"], [1, -2.5])
+        fitted = kind(graph).fit(["Ada", "Ben"], [1, -2.5])
         assert [row["node"] for row in rows] == ["Eve", "Cem"]
         assert [float(row["mean"]) for row in rows] == pytest.approx(
             fitted.predict(["Eve", "Cem"]), rel=1e-12

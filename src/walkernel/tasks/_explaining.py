@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +54,7 @@ def _feature_error(
     seed: int,
     engine: str | Engine | None,
 ) -> float:
-    with without_warnings(UserWarning):
+    with without_warnings(Warning):
         K = estimate_kernel(
             graph,
             kernel,
@@ -66,7 +67,7 @@ def _feature_error(
             ensembles=None if graph.directed else "shared",
         )
         error = K.explain().error
-    return float("nan") if error is None else error
+    return math.nan if error is None else error
 
 
 def warn_of_error(error: float, n_walks: int) -> None:

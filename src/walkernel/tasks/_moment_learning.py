@@ -31,6 +31,8 @@ from walkernel.tasks._observations import Array, Observations
 
 NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
 """Ratios λ of noise and prior variance that are compared before the best one is refined."""
+MIN_EIGENVALUE = 1e-9
+"""Eigenvalues of a covariance, relative to the largest, below which they count as rounding."""
 AMPLITUDE_SPREAD = 1.0
 """Standard deviation of the prior of log a about the spread of y: few observations leave a undetermined."""
 
@@ -114,11 +116,11 @@ def _best_scales(
     """Return the best amplitude, noise and nugget for K at the observed nodes."""
     simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn and not hyper.nugget
     once = all(one.place.size == one.ids.size and not one.variances.any() for one in data)
-    if not (simple and once):
-        found = Trials(data, learn).best(hyper, K)
-        return Fit(found.value, found.hyper)
     values, vectors = np.linalg.eigh(K)
-    values = np.maximum(values, 0.0)
+    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
+    if not (simple and once):
+        found = Trials(data, learn).best(hyper, (vectors * values) @ vectors.T)
+        return Fit(found.value, found.hyper)
     rotated = [vectors.T @ one.sides for one in data]
 
     def profile(log_ratio: float) -> tuple[float, float]:

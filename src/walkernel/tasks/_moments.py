@@ -32,7 +32,7 @@ MAX_MOMENTS = 2**27
 """Numbers that the moments of one matrix may have."""
 MAX_COMPARED_NODES = 500
 """At most this many observed nodes, chosen at random, decide between kernels."""
-TOLERANCE = 1e-5
+TOLERANCE = 1e-8
 """Error of a covariance relative to the least variance at a node that a wide kernel leaves."""
 COMFORTABLE_WORK = 2**32
 """Multiplications that the first moments of one matrix may take."""
@@ -111,7 +111,7 @@ def kernel_terms(
 ) -> Array | None:
     """Return the Chebyshev coefficients of a kernel or of its root, or None if there are too many.
 
-    Covariances are within 1e-5 of the least variance at a node.
+    Covariances are within 1e-8 of the least variance at a node.
     """
 
     def function(x: Array) -> Array:

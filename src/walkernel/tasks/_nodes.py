@@ -20,6 +20,7 @@ from walkernel._checks import (
     shown,
     whole_number,
 )
+from walkernel._door import has_warned
 from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
@@ -122,7 +123,7 @@ class NodeEstimator(BaseEstimator):
     def _trust_features(self, prior: Any, ids: NDArray[np.int64]) -> None:
         """Remember the observed nodes; warn if the features of walks are far off there."""
         self._observed_ids = ids
-        if prior.method == "walks":
+        if prior.method == "walks" and not has_warned():
             spec, kernel = prior.spec, prior.hyper.kernel
             error = feature_error(
                 spec.graph, kernel, spec.n_walks, spec.sampler, ids, spec.seed, prior.engine

@@ -333,8 +333,17 @@ class AutoSolver(CGSolver):
 
 
 def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
-    """Return the Cholesky solver of the covariance of a prior plus diag(r)."""
-    return CholeskySolver(prior.covariance, variances)
+    """Return the Cholesky solver of the covariance of a prior plus diag(r).
+
+    Where rounding leaves no Cholesky factor, a share of the variance is added, as little as suffices.
+    """
+    unit = float(np.mean(prior.covariance.diagonal()))
+    for share in (0.0, *10.0 ** np.arange(-12, -3)):
+        try:
+            return CholeskySolver(prior.covariance, variances + share * unit)
+        except np.linalg.LinAlgError:
+            continue
+    return CholeskySolver(prior.covariance, variances + 1e-3 * unit)
 
 
 def make_solver(
