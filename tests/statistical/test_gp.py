@@ -154,7 +154,7 @@ def test_probabilities_are_as_often_right_as_they_say():
             graph, kernel, n_walks=128, random_state=seed, normalize=False, method="walks"
         ).fit(known, y[known])
         mean, variance = model.latent(rest)
-        answers = [(variance, model.sharpness_), (variance, 0.1), (0 * variance, 5.0)]
+        answers = [(model.variance_share_ * variance, model.sharpness_), (variance, 0.1), (0 * variance, 5.0)]
         found.append([sharpened_softmax(mean, spread, factor) for spread, factor in answers])
         labels.append(y[rest])
         assert np.array_equal(found[-1][0], model.predict_proba(rest))

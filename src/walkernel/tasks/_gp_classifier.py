@@ -42,6 +42,8 @@ from walkernel.tasks._solvers import CholeskySolver, cholesky_solver
 CLASS_LEARNED = ("lengthscale", "amplitude", "modulation")
 LOG_SHARPNESS = (-2.0, 3.0)
 """Range of the logarithm of the factor that calibrates the probabilities."""
+VARIANCE_SHARES = (1.0, 0.3, 0.1, 0.0)
+"""Factors of the variances that are tried."""
 LOG_AMPLITUDES = (-3.0, 3.5)
 """Range of the logarithm of an amplitude that is learned with exact rows."""
 MAX_SHARED_ENTRIES = 2**27
@@ -56,8 +58,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
 
     Each class has a Gaussian process with covariance a²ΦΦᵀ and a constant with a flat prior; the softmax of
     the processes is the distribution of the label. Lengthscale and amplitude maximise the marginal likelihood
-    of regressions on the labels. A common factor of all processes maximises the leave-one-out probability of
-    the labels, which calibrates the predicted probabilities.
+    of regressions on the labels. A common factor of all processes, and one of their variances, maximise the
+    leave-one-out probability of the labels, which calibrates the predicted probabilities.
 
     Parameters
     ----------
@@ -99,8 +101,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         f, if it was learned.
     amplitude_ : float
         a.
-    sharpness_ : float
-        The common factor of all processes that calibrates the probabilities.
+    sharpness_, variance_share_ : float
+        Factors of all processes, and of their variances, that calibrate the probabilities.
     log_marginal_likelihood_value_ : float
         Sum over the classes, on the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
@@ -148,7 +150,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             posteriors = SeparatePosteriors(prior, [Posterior(one, at_labels, 0.0, system) for one in data])
             self._set(learned, prior)
             self._trust_features(prior, ids)
-        self.sharpness_ = fit_sharpness(posteriors, counts, seed)
+        self.sharpness_, self.variance_share_ = fit_sharpness(posteriors, counts, seed)
         self.classes_, self._posteriors = classes, posteriors
         return self
 
@@ -195,7 +197,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
     @door
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class at some nodes, (n, classes), classes as in ``classes_``."""
-        return sharpened_softmax(*self.latent(X), self.sharpness_)
+        mean, variance = self.latent(X)
+        return sharpened_softmax(mean, self.variance_share_ * variance, self.sharpness_)
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:
@@ -321,27 +324,30 @@ class SharedPosteriors:
         return mean, np.maximum(variance, 0.0)
 
 
-def fit_sharpness(posteriors: ClassPosteriors, counts: Array, seed: int) -> float:
-    """Return the factor of g by which the labels are most probable, each predicted from the others.
+def fit_sharpness(posteriors: ClassPosteriors, counts: Array, seed: int) -> tuple[float, float]:
+    """Return factors of g and of its variance by which labels are most probable, each given the others.
 
-    At most 2000 nodes are used, the same as for learning the hyper-parameters. The logarithm of the factor
-    has a standard normal prior, which regularises it for few labels, and the factor is 1 where a class was
-    seen at one node only.
+    At most 2000 nodes are used. The logarithm of the first factor has a standard normal prior, which
+    regularises it for few labels, and both factors are 1 where a class was seen at one node only.
     """
     positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():
-        return 1.0
+        return 1.0, 1.0
     mean, variance = posteriors.leave_one_out(positions)
 
-    def loss(log_factor: float) -> float:
-        probabilities = sharpened_softmax(mean, variance, math.exp(log_factor))
+    def loss(log_factor: float, share: float) -> float:
+        probabilities = sharpened_softmax(mean, share * variance, math.exp(log_factor))
         fit = float((counts[positions] * np.log(np.maximum(probabilities, 1e-300))).sum())
         return log_factor**2 / 2 - fit
 
-    found = scipy.optimize.minimize_scalar(
-        loss, bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
-    )
-    return math.exp(found.x)
+    found = []
+    for share in VARIANCE_SHARES:
+        best = scipy.optimize.minimize_scalar(
+            loss, args=(share,), bounds=LOG_SHARPNESS, method="bounded", options={"xatol": 1e-2}
+        )
+        found.append((float(best.fun), math.exp(best.x), share))
+    _, factor, share = min(found)
+    return factor, share
 
 
 def leave_one_out_loss(K: Array, counts: Array) -> float:

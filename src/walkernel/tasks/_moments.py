@@ -63,21 +63,27 @@ class Moments:
             self.bases[matrix] = ChebyshevBasis(self.graph, matrix, self._n_threads)
         return self.bases[matrix]
 
-    def terms(self, kernel: Kernel, max_terms: int = ROUNDS[-1]) -> Array | None:
-        """Return the Chebyshev coefficients of a kernel, or None if there are more than ``max_terms``."""
-        return kernel_terms(self.basis(kernel.matrix), kernel, max_terms)
+    def terms(self, kernel: Kernel) -> Array | None:
+        """Return the Chebyshev coefficients of a kernel, or None if the moments do not suffice for it."""
+        return kernel_terms(self.basis(kernel.matrix), kernel, self.n_terms(kernel.matrix))
 
     def affords(self, matrix: str, n_terms: int, work: int = MAX_WORK) -> bool:
         """Return whether moments of so many terms are within the limits of work and memory."""
         n = self.ids.size
         return n * n_terms * self.basis(matrix).cost <= work and n * n * n_terms <= MAX_MOMENTS
 
+    def compute(self, matrix: str, n_terms: int) -> None:
+        """Compute at least ``n_terms`` moments of a matrix."""
+        if self.n_terms(matrix) < n_terms:
+            self._moments[matrix] = self.basis(matrix).moments(self.ids, n_terms)
+
+    def n_terms(self, matrix: str) -> int:
+        """Return the number of moments of a matrix that there are."""
+        return len(self._moments.get(matrix, ()))
+
     def covariance(self, kernel: Kernel, terms: Array) -> Array:
-        """Return K at the nodes, (n, n)."""
+        """Return K at the nodes, (n, n), from moments that were computed."""
         matrix = kernel.matrix
-        if matrix not in self._moments or len(self._moments[matrix]) < terms.size:
-            count = next((n for n in ROUNDS if n >= terms.size), terms.size)
-            self._moments[matrix] = self.basis(matrix).moments(self.ids, count)
         used = self._moments[matrix][: terms.size]
         K = np.tensordot(terms.astype(np.float32), used, 1).astype(np.float64)
         K = (K + K.T) / 2
@@ -174,8 +180,9 @@ def best_kernel(
         if n_terms > max(first, ROUNDS[0]) and not moments.affords(matrix, n_terms):
             break
         for kind, done in zip(kinds, tried, strict=True):
+            moments.compute(kind[0].matrix, n_terms)
             for kernel in kind[len(done) :]:
-                terms = moments.terms(kernel, n_terms)
+                terms = moments.terms(kernel)
                 if terms is None:
                     break
                 done.append(Candidate(kernel, score(kernel, moments.covariance(kernel, terms))))

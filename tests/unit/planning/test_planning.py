@@ -92,7 +92,7 @@ def test_few_walks_that_do_not_reach_a_wide_kernel_are_said():
             graphs.karate(), kernel, n_walks=8, sampler=sampler, normalize=False, method="walks"
         ).fit([0])
     wk.NodeFeatures(
-        graphs.karate(), kernel, n_walks=4096, sampler=sampler, normalize=False, method="walks"
+        graphs.karate(), kernel, n_walks=2**15, sampler=sampler, normalize=False, method="walks"
     ).fit([0])
 
 

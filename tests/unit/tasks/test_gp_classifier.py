@@ -1,5 +1,6 @@
 """The classifier by hand: regressions on Dirichlet labels, leaving nodes out, and the mean of a softmax."""
 
+import itertools
 from functools import partial
 from types import SimpleNamespace
 
@@ -107,12 +108,15 @@ def test_the_sharpness_makes_left_out_labels_most_probable():
     counts, _ = by_hand(model)
     mean, variance = left_out(model)
 
-    def worth(factor):
-        return (counts * np.log(sharpened_softmax(mean, variance, factor))).sum() - np.log(factor) ** 2 / 2
+    def worth(factor, share):
+        probabilities = sharpened_softmax(mean, share * variance, factor)
+        return (counts * np.log(probabilities)).sum() - np.log(factor) ** 2 / 2
 
-    best = max(np.exp(np.linspace(-2, 3, 120)), key=worth)
-    assert worth(model.sharpness_) == pytest.approx(worth(best), abs=1e-3)
-    assert model.sharpness_ == pytest.approx(best, rel=0.05)
+    pairs = itertools.product(np.exp(np.linspace(-2, 3, 120)), (1.0, 0.3, 0.1, 0.0))
+    best = max(pairs, key=lambda pair: worth(*pair))
+    assert worth(model.sharpness_, model.variance_share_) == pytest.approx(worth(*best), abs=1e-3)
+    assert model.sharpness_ == pytest.approx(best[0], rel=0.05)
+    assert model.variance_share_ == best[1]
 
 
 def test_of_many_labels_some_decide_about_the_sharpness(monkeypatch):
@@ -140,7 +144,9 @@ def test_probabilities_are_the_mean_of_a_softmax():
 def test_probabilities_are_those_of_latent_values_and_predictions_the_largest():
     model = fitted()
     probabilities = model.predict_proba(NODES)
-    assert np.array_equal(probabilities, sharpened_softmax(*model.latent(NODES), model.sharpness_))
+    mean, variance = model.latent(NODES)
+    expected = sharpened_softmax(mean, model.variance_share_ * variance, model.sharpness_)
+    assert np.array_equal(probabilities, expected)
     assert np.allclose(probabilities.sum(axis=1), 1.0)
     assert np.array_equal(model.predict(NODES), model.classes_[probabilities.argmax(axis=1)])
     assert model.score(KNOWN, LABELS) == (model.predict(KNOWN) == LABELS).mean()
