@@ -1,7 +1,7 @@
 """Kernel operators: K̂ from walks, by a polynomial, or exact, behind one type; error bars, nearest nodes."""
 
 from walkernel.operators._base import KernelOperator
-from walkernel.operators._chebyshev import ChebyshevBasis
+from walkernel.operators._chebyshev import ChebyshevBasis, LeadingEigenvectors, States
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._estimate import estimate_kernel
 from walkernel.operators._exact import exact_kernel
@@ -17,7 +17,9 @@ __all__ = [
     "Explanation",
     "Groups",
     "KernelOperator",
+    "LeadingEigenvectors",
     "Neighbors",
+    "States",
     "estimate_kernel",
     "exact_kernel",
     "normalize_columns",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from walkernel._threads import thread_count, threads_for
 from walkernel.features import spectral_radius
 from walkernel.graph import Graph
+from walkernel.planning import chebyshev_terms
 from walkernel.walks.compiling import compiled
 
 BLOCK = 32
@@ -28,7 +29,12 @@ MAX_DOUBLE_WORK = 2**34
 """Multiplications up to which the recurrence runs in double precision; single precision is twice as fast."""
 MIN_SINGLE_SHARE = 1e-6
 """Least variance at a node, relative to the largest eigenvalue of K, that single precision resolves."""
-
+Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""A function of eigenvalues."""
+States = dict[int, tuple[int, NDArray[Any], NDArray[Any]]]
+"""For each block of columns, the number of terms that were visited, and the last two of them."""
+MANY_TERMS = 512
+"""Terms that a recurrence which may be continued is expected to have."""
 Visit = Callable[[int, slice, NDArray[Any]], None]
 """Takes k, a range of columns, and T_k V of these columns, which the next step overwrites."""
 
@@ -67,14 +73,20 @@ class ChebyshevBasis:
         """Multiplications that one step takes for one column."""
         return int(self._twice.nnz + self.graph.n_nodes)
 
-    def moments(self, ids: NDArray[np.int64], n_terms: int) -> NDArray[np.float32]:
-        """Return T_k[S, S] of some nodes for all k < n_terms, (n_terms, n, n)."""
-        result = np.empty((n_terms, ids.size, ids.size), dtype=np.float32)
+    def moments(
+        self, ids: NDArray[np.int64], n_terms: int, states: States | None = None, first: int = 0
+    ) -> NDArray[np.float32]:
+        """Return T_k[S, S] of some nodes for first ≤ k < n_terms, (n_terms − first, n, n).
+
+        ``states``, a dictionary, keeps the state of the recurrence, to be continued from ``first`` later.
+        """
+        result = np.empty((n_terms - first, ids.size, ids.size), dtype=np.float32)
 
         def visit(k: int, part: slice, current: NDArray[Any]) -> None:
-            result[k, :, part] = current[ids]
+            if k >= first:
+                result[k - first, :, part] = current[ids]
 
-        self._recur(ids.size, n_terms, visit, self._unit_vectors(ids))
+        self._recur(ids.size, n_terms, visit, self._unit_vectors(ids), states)
         return result
 
     def block(
@@ -103,6 +115,18 @@ class ChebyshevBasis:
         self._recur(V.shape[1], terms.size, visit, lambda part: V[:, part])
         return result
 
+    def terms(self, function: Function, tol: float, max_terms: int) -> NDArray[np.float64] | None:
+        """Return coefficients of function(M), or None if more than ``max_terms`` would be needed."""
+        return chebyshev_terms(function, self.unit, tol, max_terms)
+
+    def diagonal(self, terms: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return None: the diagonal takes a column of the recurrence for each node."""
+        return None
+
+    def draw(self, terms: NDArray[np.float64], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return Ψz for Ψ = Σ_k terms_k T_k and standard normal z, (n_nodes, n_draws)."""
+        return self.product(terms, rng.standard_normal((n_draws, self.graph.n_nodes)).T)
+
     def _unit_vectors(self, ids: NDArray[np.int64]) -> Callable[[slice], NDArray[np.float64]]:
         def columns(part: slice) -> NDArray[np.float64]:
             units = np.zeros((self.graph.n_nodes, part.stop - part.start))
@@ -112,32 +136,91 @@ class ChebyshevBasis:
         return columns
 
     def _recur(
-        self, n_columns: int, n_terms: int, visit: Visit, start: Callable[[slice], NDArray[Any]]
+        self,
+        n_columns: int,
+        n_terms: int,
+        visit: Visit,
+        start: Callable[[slice], NDArray[Any]],
+        states: States | None = None,
     ) -> None:
-        """Visit T_k V for k < n_terms, threads over blocks of columns."""
-        work_in_all = n_columns * n_terms * self.cost
+        """Visit T_k V for k < n_terms, or for those that the states have not seen; threads over columns."""
+        terms_in_all = n_terms if states is None else max(n_terms, MANY_TERMS)
+        work_in_all = n_columns * terms_in_all * self.cost
         exact = work_in_all <= MAX_DOUBLE_WORK or self.least_share < MIN_SINGLE_SHARE
         dtype = np.float64 if exact else np.float32
         twice = self._twice.astype(dtype)
 
         def work(first: int) -> None:
             part = slice(first, min(first + BLOCK, n_columns))
-            before = np.array(start(part), dtype=dtype, order="C")
-            visit(0, part, before)
-            if n_terms == 1:
-                return
-            current = np.asarray(twice @ before) / 2
-            visit(1, part, current)
-            step = advance.for_work((n_terms - 2) * twice.nnz * current.shape[1])
-            for k in range(2, n_terms):
+            if states and first in states:
+                done, before, current = states[first]
+            else:
+                before = np.array(start(part), dtype=dtype, order="C")
+                visit(0, part, before)
+                if n_terms == 1:
+                    return
+                done, current = 2, np.asarray(twice @ before) / 2
+                visit(1, part, current)
+            step = advance.for_work((n_terms - done) * twice.nnz * current.shape[1])
+            for k in range(done, n_terms):
                 step(twice.indptr, twice.indices, twice.data, current, before)
                 before, current = current, before
                 visit(k, part, current)
+            if states is not None:
+                states[first] = (n_terms, before, current)
 
         starts = range(0, n_columns, BLOCK)
         threads = threads_for(work_in_all, thread_count(self._n_threads))
         with ThreadPoolExecutor(min(threads, max(1, len(starts)))) as pool:
             list(pool.map(work, starts))
+
+
+class LeadingEigenvectors:
+    """Functions of M in the span of its leading eigenvectors, with the methods of ``ChebyshevBasis``.
+
+    A wide kernel K lives on few eigenvectors. They are found in the range of K(M) applied to as many random
+    columns (Rayleigh and Ritz), and serve K and all kernels that are wider.
+
+    Attributes
+    ----------
+    graph, matrix, isolated, least_share
+        As those of the basis that it is made of.
+    values : ndarray, (r,)
+        Eigenvalues.
+    vectors : ndarray, (n_nodes, r)
+        Eigenvectors.
+    """
+
+    def __init__(self, basis: ChebyshevBasis, terms: NDArray[np.float64], rank: int) -> None:
+        self.graph, self.matrix = basis.graph, basis.matrix
+        self.isolated, self.least_share = basis.isolated, basis.least_share
+        M = basis.graph.to_scipy(basis.matrix)
+        span, _ = np.linalg.qr(basis.draw(terms, rank, np.random.default_rng(0)))
+        projected = span.T @ (M @ span)
+        self.values, rotation = np.linalg.eigh((projected + projected.T) / 2)
+        self.vectors = span @ rotation
+
+    def terms(self, function: Function, tol: float, max_terms: int) -> NDArray[np.float64]:
+        """Return the function at the eigenvalues."""
+        return function(self.values)
+
+    def block(
+        self, terms: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return K[rows, columns] for K with eigenvalues ``terms``."""
+        return np.asarray((self.vectors[rows] * terms) @ self.vectors[columns].T)
+
+    def product(self, terms: NDArray[np.float64], V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return K V, (n_nodes, c)."""
+        return np.asarray(self.vectors @ (terms[:, None] * (self.vectors.T @ V)))
+
+    def diagonal(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the diagonal of K, (n_nodes,)."""
+        return np.asarray(self.vectors**2 @ terms)
+
+    def draw(self, terms: NDArray[np.float64], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return a draw of N(0, Ψ²) for Ψ with eigenvalues ``terms``, (n_nodes, n_draws)."""
+        return np.asarray((self.vectors * terms) @ rng.standard_normal((terms.size, n_draws)))
 
 
 @compiled

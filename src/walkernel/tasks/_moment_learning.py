@@ -25,7 +25,7 @@ import scipy.optimize
 from walkernel._door import warn
 from walkernel.kernels import Kernel
 from walkernel.tasks._learning import Learned, Trials, scaled_problem
-from walkernel.tasks._likelihood import LOG_2PI, Hyperparameters
+from walkernel.tasks._likelihood import LOG_2PI, LOGARITHMIC, Hyperparameters
 from walkernel.tasks._moments import Candidate, Moments, best_kernel, kernel_family, lengthscales
 from walkernel.tasks._observations import Array, Observations
 
@@ -74,8 +74,22 @@ def learn_by_moments(
     n_free = sum(one.place.size - one.offset.size for one in data)
     value = found.value - n_free * math.log(unit)
     hyper = found.hyper.scaled(unit)
-    kept = {name: getattr(start, name) for name in ("amplitude", "noise", "nugget") if name not in learn}
+    kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
     return Learned(replace(hyper, **kept), None, value, len(fits), data[0].ids.size, n_free), candidates
+
+
+def refit_scales(learned: Learned, K: Array, data: Sequence[Observations], learn: tuple[str, ...]) -> Learned:
+    """Return the best amplitude and noise for the kernel that was found, with K at all observed nodes."""
+    scaled, begin, unit = scaled_problem(data, learned.hyper, learn)
+    value, hyper = _best_scales(begin, begin.normalized(K), scaled, learn)
+    n_free = sum(one.place.size - one.offset.size for one in data)
+    kept = {name: getattr(learned.hyper, name) for name in LOGARITHMIC if name not in learn}
+    return learned._replace(
+        hyper=replace(hyper.scaled(unit), **kept),
+        log_likelihood=value - n_free * math.log(unit),
+        n_nodes=data[0].ids.size,
+        n_free=n_free,
+    )
 
 
 def _refined(

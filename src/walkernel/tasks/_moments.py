@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from walkernel._checks import refuse
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern
-from walkernel.operators import ChebyshevBasis
-from walkernel.planning import chebyshev_terms
+from walkernel.operators import ChebyshevBasis, LeadingEigenvectors, States
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -26,20 +25,34 @@ ROUNDS = (64, 128, 256, 512, 1024, 2048)
 """Numbers of terms of the recurrence that are tried in turn."""
 MAX_TERMS = 2**13
 """Terms of the longest polynomial of a single kernel."""
-MAX_WORK = 2**36
+MAX_WORK = 2**35
 """Multiplications that the moments of one matrix may take in a search."""
 MAX_MOMENTS = 2**27
 """Numbers that the moments of one matrix may have."""
 MAX_COMPARED_NODES = 500
 """At most this many observed nodes, chosen at random, decide between kernels."""
+MIN_TOLERANCE = 1e-11
+"""Least error of a polynomial, relative to the maximum of the kernel, that rounding leaves within reach."""
+MAX_STATE = 2**25
+"""Numbers in the state of a recurrence up to which it is continued instead of repeated."""
+MIN_COMPARED_NODES, MANY_TERMS = 100, 512
+"""At least this many observed nodes decide between kernels, and terms that they should afford."""
 TOLERANCE = 1e-8
 """Error of a covariance relative to the least variance at a node that a wide kernel leaves."""
 COMFORTABLE_WORK = 2**32
 """Multiplications that the first moments of one matrix may take."""
-MAX_DEGREE_RATIO = 8.0
-"""Ratio of the largest and the mean degree up to which the combinatorial matrix is tried."""
+MIN_EIGEN_WORK = 2**35
+"""Multiplications for exact rows below which leading eigenvectors are not looked for."""
+MAX_EIGENVECTORS, ROWS_FOR_SCALES = 600, 384
+"""Most eigenvectors; and columns of the recurrence that scales and standard deviations at all nodes take."""
+MIN_DEGREE_RATIO, MAX_DEGREE_RATIO = 1.1, 8.0
+"""Ratios of the largest and the mean degree between which both matrices are tried: below, they differ by
+little, and the combinatorial one is taken; above, hubs make it nearly diagonal elsewhere."""
 SMOOTHNESS = (0.5, 1.5, 2.5)
 """ν of the Matérn kernels that are tried."""
+
+
+Basis: TypeAlias = ChebyshevBasis | LeadingEigenvectors
 
 
 class Candidate(NamedTuple):
@@ -49,6 +62,12 @@ class Candidate(NamedTuple):
     score: float
 
 
+def compared_nodes(graph: Graph) -> int:
+    """Return how many observed nodes decide between kernels: fewer where the graph is large."""
+    cost = 2 * graph.n_edges + graph.n_nodes
+    return max(MIN_COMPARED_NODES, min(MAX_COMPARED_NODES, MAX_WORK // (MANY_TERMS * cost)))
+
+
 class Moments:
     """Covariances of some nodes under any kernel."""
 
@@ -56,6 +75,7 @@ class Moments:
         self.graph, self.ids, self._n_threads = graph, ids, n_threads
         self.bases: dict[str, ChebyshevBasis] = {}
         self._moments: dict[str, NDArray[np.float32]] = {}
+        self._states: dict[str, States] = {}
 
     def basis(self, matrix: str) -> ChebyshevBasis:
         """Return the Chebyshev polynomials of a matrix."""
@@ -74,8 +94,14 @@ class Moments:
 
     def compute(self, matrix: str, n_terms: int) -> None:
         """Compute at least ``n_terms`` moments of a matrix."""
-        if self.n_terms(matrix) < n_terms:
+        done = self.n_terms(matrix)
+        if done >= n_terms:
+            return
+        if self.ids.size * self.graph.n_nodes > MAX_STATE:
             self._moments[matrix] = self.basis(matrix).moments(self.ids, n_terms)
+            return
+        more = self.basis(matrix).moments(self.ids, n_terms, self._states.setdefault(matrix, {}), done)
+        self._moments[matrix] = np.concatenate([self._moments[matrix], more]) if done else more
 
     def n_terms(self, matrix: str) -> int:
         """Return the number of moments of a matrix that there are."""
@@ -95,7 +121,7 @@ class Moments:
         return exact_covariance(self.basis(kernel.matrix), kernel, self.ids)
 
 
-def exact_covariance(basis: ChebyshevBasis, kernel: Kernel, ids: NDArray[np.int64]) -> Array:
+def exact_covariance(basis: Basis, kernel: Kernel, ids: NDArray[np.int64]) -> Array:
     """Return K at some nodes, (n, n); refuse a kernel that takes too long a polynomial."""
     K = basis.block(required_terms(basis, kernel), ids, ids)
     K = (K + K.T) / 2
@@ -103,7 +129,7 @@ def exact_covariance(basis: ChebyshevBasis, kernel: Kernel, ids: NDArray[np.int6
     return K
 
 
-def required_terms(basis: ChebyshevBasis, kernel: Kernel, *, root: bool = False) -> Array:
+def required_terms(basis: Basis, kernel: Kernel, *, root: bool = False) -> Array:
     """Return the Chebyshev coefficients of a kernel or of its root; refuse one that has too many."""
     terms = kernel_terms(basis, kernel, MAX_TERMS, root=root)
     if terms is None:
@@ -112,9 +138,7 @@ def required_terms(basis: ChebyshevBasis, kernel: Kernel, *, root: bool = False)
     return terms
 
 
-def kernel_terms(
-    basis: ChebyshevBasis, kernel: Kernel, max_terms: int, *, root: bool = False
-) -> Array | None:
+def kernel_terms(basis: Basis, kernel: Kernel, max_terms: int, *, root: bool = False) -> Array | None:
     """Return the Chebyshev coefficients of a kernel or of its root, or None if there are too many.
 
     Covariances are within 1e-8 of the least variance at a node.
@@ -125,24 +149,52 @@ def kernel_terms(
         return np.sqrt(np.maximum(values, 0.0)) if root else values
 
     share = math.sqrt(basis.least_share) if root else basis.least_share
-    return chebyshev_terms(function, basis.unit, TOLERANCE * share, max_terms)
+    return basis.terms(function, max(TOLERANCE * share, MIN_TOLERANCE), max_terms)
 
 
-def set_isolated(basis: ChebyshevBasis, kernel: Kernel, ids: NDArray[np.int64], K: Array) -> None:
+def set_isolated(basis: Basis, kernel: Kernel, ids: NDArray[np.int64], K: Array) -> None:
     """Set the variances of isolated nodes, K(0), which may be far below the error of the others."""
     where = np.flatnonzero(basis.isolated[ids])
     K[where, where] = max(float(np.real(kernel.spectrum(np.zeros(1))[0])), np.finfo(float).tiny)
 
 
+def suited_basis(basis: ChebyshevBasis, kernel: Kernel, n_observed: int) -> Basis:
+    """Return the leading eigenvectors of a wide kernel where they cost less than exact rows.
+
+    The number of eigenvalues at which K is above 1e-8 of its maximum is about the trace of K^(1/8), relative
+    to its maximum; the trace is estimated at 64 nodes.
+    """
+    terms = kernel_terms(basis, kernel, MAX_TERMS)
+    if terms is None or (n_observed + ROWS_FOR_SCALES) * terms.size * basis.cost < MIN_EIGEN_WORK:
+        return basis
+    largest = float(np.real(kernel.spectrum(np.array([basis.unit]))[0]))
+
+    def counted(x: Array) -> Array:
+        return np.asarray(np.maximum(np.real(kernel.spectrum(x)) / largest, 0.0) ** 0.125)
+
+    count = basis.terms(counted, 1e-4 / basis.graph.n_nodes, MAX_TERMS)
+    if count is None:
+        return basis
+    some = np.random.default_rng(0).choice(basis.graph.n_nodes, min(64, basis.graph.n_nodes), replace=False)
+    trace = float(basis.block(count, some, some).diagonal().mean()) * basis.graph.n_nodes
+    rank = math.ceil(2 * trace) + 16
+    if rank > min(MAX_EIGENVECTORS, n_observed + ROWS_FOR_SCALES):
+        return basis
+    return LeadingEigenvectors(basis, terms, rank)
+
+
 def kernel_family(graph: Graph) -> list[list[Kernel]]:
     """Return kernels to try where none is given: for each kind, from narrow to wide.
 
-    They are Diffusion and Matérn kernels with ν = 1/2, 3/2 and 5/2, of the normalized matrix and, unless hubs
-    have many times the mean degree, of the combinatorial one. exp(−tL) and (1 + sL)^-ν have t = ½, 1, 2, …
-    and s = ¼, 1, 4, …; for the combinatorial matrix, in units of the mean degree instead of the largest.
+    They are Diffusion and Matérn kernels with ν = 1/2, 3/2 and 5/2: of the normalized matrix, unless all
+    degrees are about the same, and of the combinatorial one, unless hubs have many times the mean degree.
+    exp(−tL) and (1 + sL)^-ν have t = ½, 1, 2, … and s = ¼, 1, 4, …; for the combinatorial matrix, in units of
+    the mean degree instead of the largest.
     """
     ratio = degree_ratio(graph)
-    scales = {"normalized": 1.0}
+    scales = {}
+    if ratio > MIN_DEGREE_RATIO:
+        scales["normalized"] = 1.0
     if ratio <= MAX_DEGREE_RATIO:
         scales["combinatorial"] = ratio
     return [kind for matrix, scale in scales.items() for kind in _kinds(matrix, scale)]

@@ -21,9 +21,8 @@ import scipy.special
 from numpy.typing import NDArray
 
 from walkernel.graph import Graph
-from walkernel.operators import ChebyshevBasis
 from walkernel.tasks._likelihood import Hyperparameters
-from walkernel.tasks._moments import exact_covariance, required_terms
+from walkernel.tasks._moments import Basis, exact_covariance, required_terms
 from walkernel.tasks._observations import Array
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._solvers import CovarianceProducts, Prior
@@ -41,8 +40,9 @@ class PolynomialPrior:
     It has the methods of ``WalkPrior``; nodes are given by their ids.
     """
 
-    basis: ChebyshevBasis
+    basis: Basis
     hyper: Hyperparameters
+    known: tuple[NDArray[np.int64], Array] | None = None  # some nodes, and K between them
     method: ClassVar[str] = "polynomial"
     sampler: ClassVar[None] = None
 
@@ -63,9 +63,12 @@ class PolynomialPrior:
     @cached_property
     def scales(self) -> Array:
         """The scales s at all nodes, (n_nodes,), estimated from draws."""
-        draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
-        squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
-        scales = np.sqrt(shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS))
+        exact = self.basis.diagonal(self.terms)
+        if exact is None:
+            draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
+            squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
+            exact = shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS)
+        scales = np.sqrt(np.maximum(exact, np.finfo(float).tiny))
         scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
         return scales
 
@@ -77,13 +80,14 @@ class PolynomialPrior:
 
     def draw_roots(self, n_draws: int, rng: np.random.Generator) -> Array:
         """Return Ψz, draws of N(0, K) at all nodes, (n_nodes, n_draws)."""
-        noise = rng.standard_normal((n_draws, self.graph.n_nodes))
-        return self.basis.product(self._root_terms, noise.T)
+        return self.basis.draw(self._root_terms, n_draws, rng)
 
     def at(self, ids: NDArray[np.int64]) -> NodePrior:
         """Return the prior of g at some nodes."""
-        known = exact_covariance(self.basis, self.hyper.kernel, ids)
-        return NodePrior(ids, self.hyper.amplitude, self, known)
+        if self.known is not None and np.array_equal(ids, self.known[0]):
+            return NodePrior(ids, self.hyper.amplitude, self, self.known[1])
+        K = exact_covariance(self.basis, self.hyper.kernel, ids)
+        return NodePrior(ids, self.hyper.amplitude, self, K)
 
     def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
         """Yield all the nodes at once: what they cost does not depend on their number."""
@@ -92,11 +96,12 @@ class PolynomialPrior:
     def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
         """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors).
 
-        They are exact for at most 512 nodes. For more they are those of 256 draws about the mean, which cost
-        the same for any number of nodes and are within 9 % (4 % for standard deviations) at most of them.
+        They are exact for at most 512 nodes, and with leading eigenvectors. For more they are those of 256
+        draws about the mean, which cost the same for any number of nodes, and are within 9 % (4 % for
+        standard deviations) at most of them.
         """
         distinct = np.unique(nodes)
-        if distinct.size <= MAX_EXACT_NODES:
+        if distinct.size <= MAX_EXACT_NODES or self.basis.diagonal(self.terms) is not None:
             return posterior_variances(posteriors, nodes, columns)
         result = np.empty((nodes.size, len(posteriors)))
         for which, posterior in enumerate(posteriors):
@@ -154,9 +159,13 @@ class NodePrior(Prior):
 
     def variances(self, nodes: NDArray[np.int64]) -> Array:
         """Return the variances at other nodes, (k,): exact, one column of the recurrence for each."""
-        distinct, place = np.unique(nodes, return_inverse=True)
         basis, terms = self.source.basis, self.source.terms
-        diagonal = basis.block(terms, distinct, distinct).diagonal()[place]
+        whole = basis.diagonal(terms)
+        if whole is None:
+            distinct, place = np.unique(nodes, return_inverse=True)
+            diagonal = basis.block(terms, distinct, distinct).diagonal()[place]
+        else:
+            diagonal = whole[nodes]
         diagonal[basis.isolated[nodes]] = self.source.isolated_variance
         return self.amplitude**2 * diagonal / self.scales[nodes] ** 2 + self.source.hyper.nugget**2
 

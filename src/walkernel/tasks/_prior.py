@@ -24,10 +24,17 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
-from walkernel.tasks._learning import Learned, SpecFor, learn_hyperparameters, sample_nodes, sample_positions
+from walkernel.tasks._learning import (
+    MAX_LEARNING_NODES,
+    Learned,
+    SpecFor,
+    learn_hyperparameters,
+    sample_nodes,
+    sample_positions,
+)
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
-from walkernel.tasks._moment_learning import learn_by_moments
-from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments
+from walkernel.tasks._moment_learning import learn_by_moments, refit_scales
+from walkernel.tasks._moments import Candidate, Moments, compared_nodes, exact_covariance, suited_basis
 from walkernel.tasks._nodes import NodeEstimator, check_random_seed
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._polynomial_prior import PolynomialPrior
@@ -67,16 +74,20 @@ class NodeGP(NodeEstimator):
         ids, seed, engine = data[0].ids, check_random_seed(self.random_state), resolve(self.engine)
         method = self._choose_method(ids.size)
         if method == "polynomial" and "modulation" not in learn and self._is_resolved():
-            moments = Moments(
-                self.graph, ids[sample_positions(ids.size, seed, MAX_COMPARED_NODES)], engine.n_threads
-            )
+            most = compared_nodes(self.graph)
+            moments = Moments(self.graph, ids[sample_positions(ids.size, seed, most)], engine.n_threads)
             start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
             if learn:
-                some = sample_nodes(data, seed, MAX_COMPARED_NODES)
+                some = sample_nodes(data, seed, most)
                 learned, self.candidates_ = learn_by_moments(moments, some, start, learn, self.kernel)
             else:
                 learned, self.candidates_ = Learned(start, None, np.nan, 0, 0, 0), []
-            return learned, PolynomialPrior(moments.basis(learned.hyper.kernel.matrix), learned.hyper)
+            kernel = learned.hyper.kernel
+            basis = suited_basis(moments.basis(kernel.matrix), kernel, ids.size)
+            known = (ids, exact_covariance(basis, kernel, ids))
+            if learn and most < ids.size <= MAX_LEARNING_NODES:  # amplitude and noise from all of them
+                learned = refit_scales(learned, known[1], data, learn)
+            return learned, PolynomialPrior(basis, learned.hyper, known)
         found: list[Learned] = []
         for kernel in WALKED_FAMILY if self.kernel is None else (self.kernel,):
             center, spec_for = self._walks_for(kernel, learn)
