@@ -123,6 +123,18 @@ class ChebyshevBasis:
         """Return None: the diagonal takes a column of the recurrence for each node."""
         return None
 
+    def squared_norms(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the diagonal of Ψ² for Ψ = Σ_k terms_k T_k, (n_nodes,), from all its columns."""
+        n = self.graph.n_nodes
+        result = np.empty(n)
+        for first in range(0, n, 8 * BLOCK):
+            ids = np.arange(first, min(first + 8 * BLOCK, n))
+            units = np.zeros((n, ids.size))
+            units[ids, np.arange(ids.size)] = 1.0
+            columns = self.product(terms, units)
+            result[ids] = np.einsum("ij,ij->j", columns, columns)
+        return result
+
     def draw(self, terms: NDArray[np.float64], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Return Ψz for Ψ = Σ_k terms_k T_k and standard normal z, (n_nodes, n_draws)."""
         return self.product(terms, rng.standard_normal((n_draws, self.graph.n_nodes)).T)

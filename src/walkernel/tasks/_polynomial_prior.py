@@ -1,11 +1,12 @@
 """Gaussian process priors on nodes from polynomials of the matrix: exact rows of the kernel, no walks.
 
 With K = Ψ², Ψ a polynomial too, Ψz is a draw of the prior at all nodes for standard normal z. A normalised
-prior is divided by s_i s_j. At observed nodes s_i² is K_ii itself. At the others it is estimated from the
-mean of (Ψz)_i² over 256 draws, whose logarithm has the known variance ψ'(128) ≈ 1/128: the logarithm is
-shrunk towards a linear function of the logarithms of the degrees of the node and of its neighbours, by as
-much as that variance explains of the rest (empirical Bayes). Every positive s makes a valid prior. s
-differs from √K_ii by about 4 % where degrees say nothing of K_ii, and by less where they do.
+prior is divided by s_i s_j. On graphs of some thousand nodes s_i² is K_ii. On larger ones it is estimated
+from the mean of (Ψz)_i² over 256 draws, whose logarithm has the known variance ψ'(128) ≈ 1/128: the
+logarithm is shrunk towards a linear function of the logarithms of the degrees of the node and of its
+neighbours, by as much as that variance explains of the rest (empirical Bayes). Every positive s makes a
+valid prior; s differs from √K_ii by about 4 % at most, and alike at nodes that are near to each other,
+because their draws are.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ import scipy.special
 from numpy.typing import NDArray
 
 from walkernel.graph import Graph
+from walkernel.operators import ChebyshevBasis
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._moments import Basis, exact_covariance, required_terms
 from walkernel.tasks._observations import Array
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._solvers import CovarianceProducts, Prior
 
+MAX_EXACT_SCALES = 2**32
+"""Multiplications that exact scales at all nodes may take; for more they are estimated from draws."""
 MAX_EXACT_NODES = 512
 """Nodes up to which posterior variances are exact; those of more nodes are estimated from draws."""
 SCALE_DRAWS = 256
@@ -63,12 +67,16 @@ class PolynomialPrior:
     @cached_property
     def scales(self) -> Array:
         """The scales s at all nodes, (n_nodes,), estimated from draws."""
-        exact = self.basis.diagonal(self.terms)
-        if exact is None:
+        found = self.basis.diagonal(self.terms)
+        if found is None and isinstance(self.basis, ChebyshevBasis):
+            n, terms = self.graph.n_nodes, self._root_terms
+            if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
+                found = self.basis.squared_norms(terms)
+        if found is None:
             draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
             squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
-            exact = shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS)
-        scales = np.sqrt(np.maximum(exact, np.finfo(float).tiny))
+            found = shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS)
+        scales = np.sqrt(np.maximum(found, np.finfo(float).tiny))
         scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
         return scales
 
@@ -119,14 +127,12 @@ class NodePrior(Prior):
     source: PolynomialPrior
     kernel_at: Array = field(repr=False)  # K at the observed nodes, (n, n)
 
-    @cached_property
+    @property
     def scales(self) -> Array:
-        """The scales s at all nodes: √K_ii at the observed ones."""
+        """The scales s at all nodes; ones if the prior is not normalised."""
         if not self.source.hyper.normalize:
             return np.ones(self.source.graph.n_nodes)
-        scales = self.source.scales.copy()
-        scales[self.observed] = np.sqrt(np.maximum(self.kernel_at.diagonal(), np.finfo(float).tiny))
-        return scales
+        return self.source.scales
 
     @cached_property
     def covariance(self) -> Array:
@@ -136,12 +142,9 @@ class NodePrior(Prior):
         result[np.diag_indices_from(result)] += self.source.hyper.nugget**2
         return result
 
-    @cached_property
+    @property
     def _observed_scales(self) -> Array:
-        """The scales at the observed nodes, which need no draws."""
-        if not self.source.hyper.normalize:
-            return np.ones(self.observed.size)
-        return np.sqrt(np.maximum(self.kernel_at.diagonal(), np.finfo(float).tiny))
+        return self.scales[self.observed]
 
     def products(self) -> CovarianceProducts:
         """Return the products with the covariance of the observed nodes."""

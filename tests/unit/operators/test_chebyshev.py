@@ -5,7 +5,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.operators import ChebyshevBasis
+from walkernel.datasets import grid
+from walkernel.operators import ChebyshevBasis, LeadingEigenvectors
 from walkernel.planning import chebyshev_terms
 
 KERNELS = [wk.Diffusion(3.0), wk.Matern(2.5, 4.0), wk.Diffusion(2.0, matrix="combinatorial")]
@@ -61,3 +62,24 @@ def test_the_least_share_bounds_variances_of_wide_kernels():
 def test_polynomials_that_are_too_long_have_no_terms():
     basis = ChebyshevBasis(graphs.karate(), "normalized")
     assert chebyshev_terms(lambda x: np.exp(1e4 * (x - 1)), basis.unit, 1e-12, 64) is None
+
+
+def test_a_recurrence_is_continued_where_it_stopped():
+    basis, some, states = ChebyshevBasis(graphs.karate(), "normalized"), np.arange(0, 34, 3), {}
+    whole = basis.moments(some, 40)
+    parts = [basis.moments(some, 15, states), basis.moments(some, 40, states, 15)]
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_leading_eigenvectors_carry_a_wide_kernel():
+    graph, kernel = grid(25, 25).graph, wk.Diffusion(10.0)
+    basis = ChebyshevBasis(graph, "normalized")
+    leading = LeadingEigenvectors(basis, terms_of(basis, kernel), 120)
+    exact, some = wk.exact_kernel(graph, kernel), np.array([0, 77, 300])
+    values = leading.terms(lambda x: np.real(kernel.spectrum(x)), 0.0, 0)
+    assert np.allclose(leading.block(values, some, np.arange(625)), exact[some], atol=1e-7)
+    assert np.allclose(leading.diagonal(values), exact.diagonal(), atol=1e-7)
+    V = np.random.default_rng(0).standard_normal((625, 3))
+    assert np.allclose(leading.product(values, V), exact @ V, atol=1e-6)
+    draws = leading.draw(np.sqrt(np.maximum(values, 0)), 4000, np.random.default_rng(2))
+    assert np.abs(draws @ draws.T / 4000 - exact).max() < 0.1 * exact.max()
