@@ -16,7 +16,7 @@ from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.engines import resolve
 from walkernel.kernels import Kernel
-from walkernel.planning import check_covariance, choose_sampler, widest_served
+from walkernel.planning import choose_sampler, widest_served
 from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, best_kernel, kernel_family
@@ -45,13 +45,7 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
     n_walks, seed = estimator._check_sampling()
     graph, kernel = estimator.graph, estimator.kernel
     engine = resolve(estimator.engine)
-    method = estimator._choose_method(ids.size)
-    if method == "polynomial" and kernel is not None:
-        resolved = kernel.matrix != "adjacency" and kernel.has_root() and kernel.is_positive_semidefinite()
-        if estimator.method == "auto" and not resolved:
-            method = "walks"
-        else:
-            check_covariance(graph, kernel)
+    method = estimator._choose_method(ids.size, kernel)
     positions = sample_positions(ids.size, seed, MAX_COMPARED_NODES)
     some = ids[positions]
 

@@ -40,11 +40,15 @@ REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeFeatures(TransformerMixin, NodeEstimator):
-    """Turn nodes into sparse features Φ with E[ΦΦᵀ] = K off the diagonal: a kernel for any linear model.
+    """Turn nodes into features Φ whose products are a kernel: for any linear model.
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
-    column of shape (n, 1). Walks start only from the requested nodes. They depend on the graph, the sampler
-    and ``random_state``, and are cached: a grid over kernels and lengthscales re-weights the same walks.
+    column of shape (n, 1).
+
+    With exact rows, features are dense and span the kernel of some landmarks L, the nodes that ``fit`` is
+    given (Nyström): Φ = K[·, L] K[L, L]^-½. With walks, they are sparse and E[ΦΦᵀ] = K off the diagonal.
+    Walks start only from the requested nodes. They depend on the graph, the sampler and ``random_state``, and
+    are cached: a grid over kernels and lengthscales re-weights the same walks.
 
     On a directed graph ΦΦᵀ estimates Ψ(M)Ψ(M)ᵀ with Ψ² = K, which is K itself for symmetric M only.
 
@@ -52,17 +56,25 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     ----------
     graph : Graph
         The graph.
-    kernel : Kernel
-        The kernel; it needs a symmetric modulation function (α₀ > 0).
+    kernel : Kernel, optional
+        The kernel; it needs a symmetric modulation function (α₀ > 0). None compares Diffusion and Matérn
+        kernels of several widths by how well ridge regression predicts each y from the others; without y it
+        is Diffusion(4).
+    method : {"auto", "polynomial", "walks"}
+        Dense features of landmarks by polynomials of the matrix, or sparse ones of walks. "auto" takes the
+        first for undirected graphs that are not too large.
+    normalize : bool
+        Divide the kernel by √(K_ii K_jj): rows of Φ have norm 1 with walks, and at landmarks.
     n_walks : int
-        Walks from each node.
+        Walks from each node, where walks are used.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. ``choose_sampler(graph, *kernels)`` gives one
         that serves all kernels of a grid.
     n_components : int, optional
-        Number of columns after a reduction; all n_nodes columns if not given.
+        Number of columns: the leading directions of the landmarks, or a reduction of the n_nodes columns of
+        walks.
     reduction : {"johnson-lindenstrauss", "anchors"}
-        A dense Gaussian projection, or the columns of some nodes chosen at random.
+        With walks, a dense Gaussian projection, or the columns of some nodes chosen at random.
     sparse_output : bool
         False gives dense arrays, as ``set_output(transform="pandas")`` needs them.
     random_state : int, RandomState or None
@@ -72,8 +84,15 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
 
     Attributes
     ----------
-    sampler_ : Sampler
-        The sampler that is used.
+    kernel_ : Kernel
+        The kernel that is used.
+    method_ : str
+        "polynomial" or "walks".
+    scale_ : float
+        Factor of the features: 2/√α of the best ridge penalty α where y has decided between kernels, so that
+        linear models with a penalty of 1 are regularised as it was; else 1.
+    sampler_ : Sampler or None
+        The sampler that is used; None without walks.
     seed_ : int
         The seed that is used.
 
@@ -118,9 +137,9 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
             check_same_length(targets, len(node_ids(self.graph, X)))
             self.kernel_, self.scale_ = self._kernel_for(ids[chosen], targets[first][chosen])
         else:
-            self.kernel_ = self.kernel or DEFAULT_KERNEL
+            self.kernel_ = DEFAULT_KERNEL if self.kernel is None else self.kernel
         self._output = (self.n_components, self.reduction, self.sparse_output, self.normalize)
-        self.method_ = self._choose_method(chosen.size) if self.kernel_.has_root() else "walks"
+        self.method_ = self._choose_method(chosen.size, self.kernel_)
         self.n_features_in_, self.seed_, self._fitted_graph = 1, seed, self.graph
         if self.method_ == "polynomial":
             self._fit_landmarks(ids[chosen])

@@ -56,29 +56,36 @@ LOG2_DRAWS = 8
 class NodeGPClassifier(ClassifierMixin, NodeGP):
     """Gaussian process classification with calibrated probabilities, for two classes or more.
 
-    Each class has a Gaussian process with covariance a²ΦΦᵀ and a constant with a flat prior; the softmax of
-    the processes is the distribution of the label. Lengthscale and amplitude maximise the marginal likelihood
-    of regressions on the labels. A common factor of all processes, and one of their variances, maximise the
-    leave-one-out probability of the labels, which calibrates the predicted probabilities.
+    Each class has a Gaussian process with covariance a²K and a constant with a flat prior; the softmax of the
+    processes is the distribution of the label. With exact rows, the kernel minimises the logarithmic loss of
+    ridge regressions that predict each label from the others, and the amplitude maximises the marginal
+    likelihood of regressions on the labels; one factorisation serves all classes. With walks, lengthscale and
+    amplitude maximise that likelihood. A common factor of all processes, and one of their variances, maximise
+    the leave-one-out probability of the labels, which calibrates the predicted probabilities.
 
     Parameters
     ----------
     graph : Graph
         The graph, undirected.
-    kernel : Kernel
-        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned.
+    kernel : Kernel, optional
+        The kernel, positive semidefinite. Its lengthscale matters only if it is not learned. None compares
+        Diffusion and Matérn kernels of several widths.
+    method : {"auto", "polynomial", "walks"}
+        How the kernel is computed: exact rows by polynomials of the matrix, or features of walks. "auto"
+        takes exact rows unless there are more than 4096 labelled nodes or the graph is too large.
     n_walks : int
-        Walks from each node.
+        Walks from each node, where walks are used.
     sampler : Sampler, optional
-        How walks are drawn; chosen for the kernels that are tried if not given.
+        How walks are drawn; chosen for the kernels that are tried if not given. A sampler that is given
+        implies walks.
     learn : tuple of str, optional
         Hyper-parameters to learn, among "lengthscale", "amplitude" and "modulation" (every value of f,
         instead of the others). None means the first two, without the lengthscale for a kernel that has none.
     amplitude : float
         a, where it is not learned.
     normalize : bool
-        Scale the rows of Φ to norm 1, so that g has the same prior variance a² at every node: the kernel is
-        K_ij / √(K_ii K_jj). With a free f the prior variance is |f|².
+        Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
+        f the prior variance is |f|².
     concentration : float
         ε, the pseudo-count of each class at every node before any label is seen.
     solver : {"auto", "cholesky", "cg"}
@@ -107,8 +114,12 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Sum over the classes, on the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
         Number of these nodes, and number of evaluations of the likelihood.
-    sampler_ : Sampler
-        The sampler that is used.
+    candidates_ : list of (kernel, score)
+        The kernels that were compared, the best one first.
+    method_ : str
+        "polynomial" or "walks".
+    sampler_ : Sampler or None
+        The sampler that is used; None without walks.
 
     Examples
     --------
@@ -139,7 +150,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         seed = check_random_seed(self.random_state)
         data = dirichlet_observations(ids, counts, concentration)
         posteriors: ClassPosteriors
-        if self._choose_method(ids.size) == "polynomial" and "modulation" not in learn:
+        if self._choose_method(ids.size, self.kernel) == "polynomial" and "modulation" not in learn:
             learned, exact = self._learn_exactly(data, counts, learn)
             posteriors = SharedPosteriors(exact.at(ids), data)
             self._set(learned, exact)

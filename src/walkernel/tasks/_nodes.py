@@ -94,18 +94,28 @@ class NodeEstimator(BaseEstimator):
             check_instance("sampler", self.sampler, Sampler, SAMPLERS)
         return n_walks, check_random_seed(self.random_state)
 
-    def _choose_method(self, n_observed: int) -> str:
-        """Return how the kernel is computed for so many observed nodes: a function of the arguments alone."""
+    def _choose_method(self, n_observed: int, kernel: Kernel | None) -> str:
+        """Return how the kernel is computed for so many observed nodes: a function of the arguments alone.
+
+        Polynomials have to resolve the variance at every node, which is not bounded from below for functions
+        of the adjacency matrix, and need a root of the kernel to draw from.
+        """
         graph, on_cpu = self.graph, isinstance(resolve(self.engine), CPU)
+        resolved = kernel is None or kernel.matrix in ("normalized", "combinatorial")
+        if resolved and kernel is not None:
+            resolved = kernel.has_root() and kernel.is_positive_semidefinite()
         if self.method == "polynomial":
             if graph.directed:
                 refuse("method", "'walks' or 'auto' for a directed graph", self.method)
             if not on_cpu:
                 refuse("method", "'walks' or 'auto' on this engine", self.method, "Use engine=None.")
+            if not resolved:
+                rule = "positive semidefinite, of the normalized or the combinatorial matrix, for exact rows"
+                refuse("kernel", rule, kernel, "Use method='walks'.")
             return "polynomial"
         work = n_observed * FEW_TERMS * (2 * graph.n_edges + graph.n_nodes)
         few = n_observed <= MAX_ROWS and work <= MAX_POLYNOMIAL_WORK
-        exact = few and on_cpu and not graph.directed and self.sampler is None
+        exact = few and resolved and on_cpu and not graph.directed and self.sampler is None
         return "polynomial" if exact and self.method == "auto" else "walks"
 
     def explain(self) -> Explanation:

@@ -72,8 +72,7 @@ class NodeGP(NodeEstimator):
     ) -> tuple[Learned, WalkPrior | PolynomialPrior]:
         """Learn the hyper-parameters from sets of observations of the same nodes, and return the prior."""
         ids, seed, engine = data[0].ids, check_random_seed(self.random_state), resolve(self.engine)
-        method = self._choose_method(ids.size)
-        if method == "polynomial" and "modulation" not in learn and self._is_resolved():
+        if self._choose_method(ids.size, self.kernel) == "polynomial" and "modulation" not in learn:
             most = compared_nodes(self.graph)
             moments = Moments(self.graph, ids[sample_positions(ids.size, seed, most)], engine.n_threads)
             start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
@@ -97,10 +96,6 @@ class NodeGP(NodeEstimator):
         self.candidates_ = [Candidate(one.hyper.kernel, one.log_likelihood) for one in found]
         assert best.spec is not None
         return best, WalkPrior(best.spec, best.hyper, engine)
-
-    def _is_resolved(self) -> bool:
-        """Return whether polynomials resolve the variances of the kernel at all nodes."""
-        return self.kernel is None or self.kernel.matrix != "adjacency"
 
     def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, SpecFor]:
         """Return the kernel that a search by walks begins with, and which walks serve a kernel."""

@@ -96,9 +96,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         kernel = self.kernel
         if self.graph.directed and kernel is None:
             refuse("kernel", "given for a directed graph", None)
-        exact = self._choose_method(known.size) == "polynomial"
-        if exact and kernel is not None:
-            exact = kernel.matrix != "adjacency" and kernel.has_root() and kernel.is_positive_semidefinite()
+        exact = self._choose_method(known.size, kernel) == "polynomial"
         if kernel is None:
             chosen = choose_prior(self, known, lambda at, K: -_left_out_error(K, values[at]))
             kernel, exact = chosen.prior.hyper.kernel, chosen.prior.method == "polynomial"

@@ -313,3 +313,12 @@ def test_leading_eigenvectors_give_the_same_answers(monkeypatch):
     assert leading.sample_y(n_samples=2).shape == (625, 2)
     narrow = wk.NodeGPRegressor(graph, wk.Matern(0.5, 2.0), **common).fit(known, y)
     assert not isinstance(narrow._prior.basis, LeadingEigenvectors)
+
+
+@pytest.mark.parametrize("estimator", [wk.NodeFeatures, wk.NodeRidge])
+def test_kernels_that_polynomials_do_not_resolve_are_walked(estimator):
+    kernel = wk.PowerSeries.from_function(lambda x: np.exp(0.2 * x), matrix="adjacency")
+    y = np.sin(KNOWN)
+    assert estimator(GRAPH, kernel, n_walks=2**12).fit(KNOWN, y).method_ == "walks"
+    with pytest.raises(ValueError, match="kernel must be positive semidefinite, of the normalized"):
+        estimator(GRAPH, kernel, method="polynomial").fit(KNOWN, y)
