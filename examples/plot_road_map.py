@@ -3,8 +3,8 @@
 The truth is noise that the exact diffusion kernel has smoothed, so that it varies slowly along roads, not
 across the land between them. It is observed at 100 junctions, with noise. From these, ``NodeGPRegressor``
 learns the width of the kernel, its amplitude and the noise, and gives mean and standard deviation everywhere.
-The kernel is that of the combinatorial Laplacian, to which constants are smooth. Walks estimate it with some
-noise, which takes the place of the noise of the observations and makes intervals wider than they need be.
+The kernel is that of the combinatorial Laplacian, to which constants are smooth. It is not normalised, because
+the truth is not: it varies more at dead ends, where there is less to average over.
 Where the map cannot be had, the streets of a town without a third of them take its place.
 """
 
@@ -46,7 +46,8 @@ truth = (truth - truth.mean()) / truth.std()
 observed = rng.choice(n, 100, replace=False)
 y = truth[observed] + 0.2 * rng.standard_normal(100)
 
-model = wk.NodeGPRegressor(graph, wk.Diffusion(11.0, matrix="combinatorial")).fit(observed, y)
+kernel = wk.Diffusion(matrix="combinatorial")  # its width is learned
+model = wk.NodeGPRegressor(graph, kernel, normalize=False).fit(observed, y)
 mean, std = model.predict(range(n), return_std=True)
 
 rest = np.setdiff1d(range(n), observed)
