@@ -3,8 +3,8 @@
 The truth is noise that the exact diffusion kernel has smoothed, so that it varies slowly along roads, not
 across the land between them. It is observed at 100 junctions, with noise. From these, ``NodeGPRegressor``
 learns the width of the kernel, its amplitude and the noise, and gives mean and standard deviation everywhere.
-The kernel is that of the combinatorial Laplacian, to which constants are smooth. It is not normalised, because
-the truth is not: it varies more at dead ends, where there is less to average over.
+The kernel is that of the combinatorial Laplacian, to which constants are smooth. It is not normalised,
+because the truth is not: it varies more at dead ends, where there is less to average over.
 Where the map cannot be had, the streets of a town without a third of them take its place.
 """
 
