@@ -84,6 +84,7 @@ def root_of_one_factor(monkeypatch):
     monkeypatch.setattr(wk.Diffusion, "modulation", lambda self, n, stitches=1: original(self, n))
 
 
+@pytest.mark.filterwarnings("ignore::walkernel.InfiniteVarianceWarning")  # of a wrong f
 @pytest.mark.parametrize(
     ("sabotage", "way"),
     [
