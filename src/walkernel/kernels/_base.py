@@ -128,6 +128,13 @@ class Kernel(ABC):
         """Return the same kernel, wider or narrower."""
         refuse("kernel", "one with a lengthscale", self, "Use kernel.scaled(beta).")
 
+    def resolvent_power(self) -> tuple[float, int] | None:
+        """Return (s, p) if K is a multiple of (sI + L)^-p with a whole number p, L = I − M; else None.
+
+        The inverse of such a kernel is as sparse as Lᵖ.
+        """
+        return None
+
     def log_slope(self, exponent: float) -> tuple[float, float]:
         """Return (a, b): ∂ log(coefficient k of K(z)^exponent) / ∂ log lengthscale = a + b·k.
 

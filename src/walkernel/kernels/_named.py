@@ -117,6 +117,10 @@ class RegularizedLaplacian(ZeroFree):
         rest = 1 / (1 + self.sigma**2)
         return -2 * self.d * exponent * (1 - rest), 2 * rest
 
+    def resolvent_power(self) -> tuple[float, int] | None:
+        """Return (σ⁻², d) for a whole number d."""
+        return (self.sigma**-2, int(self.d)) if float(self.d).is_integer() else None
+
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return (1 + σ²(1 − λ))^-d."""
         return (1 + self.sigma**2 * (1 - np.asarray(eigenvalues))) ** -float(self.d)
@@ -158,6 +162,10 @@ class Matern(ZeroFree):
         """Return that of the regularised Laplacian, and 2ν·exponent of the factor (κ²/2ν)^ν."""
         constant, growth = self._regularized.log_slope(exponent)
         return constant + 2 * self.nu * exponent, growth
+
+    def resolvent_power(self) -> tuple[float, int] | None:
+        """Return (2ν/κ², ν) for a whole number ν."""
+        return self._regularized.resolvent_power()
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
         """Return (2ν/κ² + 1 − λ)^-ν."""

@@ -9,6 +9,7 @@ from walkernel.operators._explanation import Explanation
 from walkernel.operators._groups import Groups, normalize_columns, standard_errors
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
+from walkernel.operators._precision import SparsePrecision, has_sparse_factor
 
 __all__ = [
     "ChebyshevBasis",
@@ -19,9 +20,11 @@ __all__ = [
     "KernelOperator",
     "LeadingEigenvectors",
     "Neighbors",
+    "SparsePrecision",
     "States",
     "estimate_kernel",
     "exact_kernel",
+    "has_sparse_factor",
     "normalize_columns",
     "polynomial_engine",
     "polynomial_operator",

@@ -57,10 +57,10 @@ class ChebyshevBasis:
     """
 
     def __init__(self, graph: Graph, matrix: str, n_threads: int | None = None) -> None:
-        self.graph, self.matrix, self._n_threads = graph, matrix, n_threads
+        self.graph, self.matrix, self.n_threads = graph, matrix, n_threads
         self.unit = spectral_radius(graph, matrix) or 1.0
-        degrees = np.asarray(abs(graph.to_scipy("adjacency")).sum(axis=1)).ravel()
-        self.isolated = degrees == 0
+        self.isolated = isolated_nodes(graph)
+        degrees = graph.out_degrees()
         shares = {
             "normalized": degrees[~self.isolated].min(initial=np.inf) / max(degrees.sum(), 1.0),
             "combinatorial": 1 / graph.n_nodes,
@@ -182,9 +182,14 @@ class ChebyshevBasis:
                 states[first] = (n_terms, before, current)
 
         starts = range(0, n_columns, BLOCK)
-        threads = threads_for(work_in_all, thread_count(self._n_threads))
+        threads = threads_for(work_in_all, thread_count(self.n_threads))
         with ThreadPoolExecutor(min(threads, max(1, len(starts)))) as pool:
             list(pool.map(work, starts))
+
+
+def isolated_nodes(graph: Graph) -> NDArray[np.bool_]:
+    """Return which nodes have no neighbours and no loop, (n_nodes,)."""
+    return np.asarray(graph.out_degrees() == 0)
 
 
 class LeadingEigenvectors:

@@ -19,7 +19,7 @@ from walkernel.kernels import Kernel
 from walkernel.planning import choose_sampler, widest_served
 from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._likelihood import Hyperparameters
-from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, best_kernel, kernel_family
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, compare_kernels, kernel_family
 from walkernel.tasks._nodes import NodeEstimator
 from walkernel.tasks._observations import Array
 from walkernel.tasks._polynomial_prior import PolynomialPrior
@@ -49,14 +49,15 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
     positions = sample_positions(ids.size, seed, MAX_COMPARED_NODES)
     some = ids[positions]
 
-    def value(kernel: Kernel, K: Array) -> float:
-        return score(
-            positions, Hyperparameters(kernel, 1.0, 0.0, normalize=estimator.normalize).normalized(K)
-        )
+    def value(kernel: Kernel, K: Array, normalize: bool) -> float:
+        return score(positions, Hyperparameters(kernel, 1.0, 0.0, normalize=normalize).normalized(K))
 
     if method == "polynomial":
         moments = Moments(graph, some, engine.n_threads)
-        tried = [] if kernel is not None else best_kernel(moments, kernel_family(graph), value)
+        tried = []
+        if kernel is None:
+            family = kernel_family(graph)
+            tried = compare_kernels(moments, family, value, estimator.normalize).candidates()
         chosen = kernel or tried[0].kernel
         hyper = Hyperparameters(chosen, 1.0, 0.0, normalize=estimator.normalize)
         return Choice(PolynomialPrior(moments.basis(chosen.matrix), hyper), tried)
@@ -67,12 +68,13 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
 
     tried = []
     if kernel is None:
-        family = [one for kind in kernel_family(graph) for one in kind if _is_walked(estimator, one)]
-        spec = spec_for(*family)
-        for one in family:
+        walked = [one for kind in kernel_family(graph) for one in kind if _is_walked(estimator, one)]
+        spec = spec_for(*walked)
+        for one in walked:
             with without_warnings(InfiniteVarianceWarning):  # of kernels that are only tried
                 rows = WALK_CACHE.features(spec, one, some, engine)
-            tried.append(Candidate(one, value(one, (rows @ rows.T).toarray())))
+            K = (rows @ rows.T).toarray()
+            tried.append(Candidate(one, value(one, K, estimator.normalize), estimator.normalize))
         tried.sort(key=lambda one: one.score, reverse=True)
     chosen = kernel or tried[0].kernel
     _, spec, _ = estimator._check_walks(chosen)

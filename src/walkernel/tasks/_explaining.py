@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from walkernel._door import warn, without_warnings
 from walkernel.engines import Engine
 from walkernel.kernels import Kernel
-from walkernel.operators import ChebyshevBasis, Explanation, estimate_kernel
+from walkernel.operators import ChebyshevBasis, Explanation, SparsePrecision, estimate_kernel
 from walkernel.planning import choose_sampler
 from walkernel.tasks._moments import MAX_TERMS, TOLERANCE, kernel_terms
 from walkernel.walks import Sampler
@@ -81,7 +81,14 @@ def warn_of_error(error: float, n_walks: int) -> None:
 
 
 def explain_estimator(
-    graph: Graph, kernel: Kernel, method: str, ids: NDArray[np.int64], n_walks: int, seed: int, n_tried: int
+    graph: Graph,
+    kernel: Kernel,
+    method: str,
+    ids: NDArray[np.int64],
+    n_walks: int,
+    seed: int,
+    n_tried: int,
+    prior: Any,
 ) -> Explanation:
     """Say how a fitted estimator computes its kernel at n observed nodes, and what else it would cost."""
     basis = None if graph.directed else ChebyshevBasis(graph, kernel.matrix)
@@ -103,6 +110,12 @@ def explain_estimator(
         walks = (
             f"features of {n_walks} walks from each node, whose relative error at the observed nodes is "
             f"about {error:.2g}."
+        )
+    basis_used = getattr(prior, "basis", None)
+    if isinstance(basis_used, SparsePrecision):
+        polynomial = (
+            f"exact covariances at {ids.size} observed nodes, by a sparse factorisation of K⁻¹: "
+            f"{ids.size * basis_used.cost:.2g} multiplications."
         )
     if method == "polynomial":
         lines = [f"The kernel is {chosen}.", f"Used: {polynomial}", f"Instead: {walks}"]

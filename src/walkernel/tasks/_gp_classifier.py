@@ -31,7 +31,7 @@ from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import MAX_TRIAL_NODES, Learned, sample_nodes, sample_positions
 from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, sharpest_loss
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, log_likelihood
-from walkernel.tasks._moments import MAX_COMPARED_NODES, Moments, best_kernel, kernel_family, lengthscales
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Moments, compare_kernels, kernel_family, lengthscales
 from walkernel.tasks._nodes import check_random_seed
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._polynomial_prior import NodePrior, PolynomialPrior
@@ -114,7 +114,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Sum over the classes, on the nodes learned from; NaN if nothing is learned.
     n_learned_from_, n_evaluations_ : int
         Number of these nodes, and number of evaluations of the likelihood.
-    candidates_ : list of (kernel, score)
+    candidates_ : list of (kernel, score, normalize)
         The kernels that were compared, the best one first.
     method_ : str
         "polynomial" or "walks".
@@ -179,10 +179,10 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             kinds = kernel_family(graph) if kernel is None else [lengthscales(graph, kernel)]
             seen = counts[positions]
 
-            def score(_: Kernel, K: Array) -> float:
+            def score(_: Kernel, K: Array, normalize: bool) -> float:
                 return -leave_one_out_loss(start.normalized(K), seen)
 
-            self.candidates_ = best_kernel(moments, kinds, score)
+            self.candidates_ = compare_kernels(moments, kinds, score, start.normalize).candidates()
             kernel = self.candidates_[0].kernel
         assert kernel is not None
         found, value = replace(start, kernel=kernel), math.nan

@@ -68,9 +68,10 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
     twins : bool
         Treat nodes with the same neighbours and edge weights as one node: an observation of one of them is a
         repeated observation of all. To be used with a nugget.
-    normalize : bool
+    normalize : bool, optional
         Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
-        f the prior variance is |f|².
+        f the prior variance is |f|². None divides a kernel that is given; where kernels are compared with
+        exact rows, it compares both by their likelihood.
     mean : {"constant", "zero"}
         Whether the mean function contains a constant.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
@@ -101,8 +102,10 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         The number of these nodes.
     n_evaluations_ : int
         Number of evaluations of the likelihood and its gradient, without those that compare starts.
-    candidates_ : list of (kernel, score)
-        The kernels that were compared and their log p(y), the best one first.
+    candidates_ : list of (kernel, score, normalize)
+        The kernels that were compared, their log p(y) and whether they were normalised, the best one first.
+    normalize_ : bool
+        Whether the kernel is normalised.
     method_ : str
         "polynomial" or "walks".
     sampler_ : Sampler or None
@@ -120,6 +123,8 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
     (True, (60,))
     """
 
+    normalize: bool | None = None  # type: ignore[assignment]
+    _may_compare_normalization = True
     noise: float = 0.1
     nugget: float = 0.0
     twins: bool = False

@@ -26,7 +26,7 @@ from walkernel._door import warn
 from walkernel.kernels import Kernel
 from walkernel.tasks._learning import Learned, Trials, scaled_problem
 from walkernel.tasks._likelihood import LOG_2PI, LOGARITHMIC, Hyperparameters
-from walkernel.tasks._moments import Candidate, Moments, best_kernel, kernel_family, lengthscales
+from walkernel.tasks._moments import Candidate, Moments, Search, compare_kernels, kernel_family, lengthscales
 from walkernel.tasks._observations import Array, Observations
 
 NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
@@ -50,27 +50,30 @@ def learn_by_moments(
     start: Hyperparameters,
     learn: tuple[str, ...],
     kernel: Kernel | None,
+    normalize: bool | None,
 ) -> tuple[Learned, list[Candidate]]:
     """Return the hyper-parameters of largest likelihood, and the kernels that were compared.
 
     ``data`` are sets of observations of the nodes of the moments, at most 500. Where no kernel is given, the
-    whole family is compared.
+    whole family is compared, with and without normalisation if ``normalize`` is None.
     """
     scaled, begin, unit = scaled_problem(data, start, learn)
-    fits: dict[Kernel, Fit] = {}
+    fits: dict[tuple[Kernel, bool], Fit] = {}
 
-    def fit(kernel: Kernel, K: Array) -> float:
-        hyper = replace(begin, kernel=kernel)
-        fits[kernel] = _best_scales(hyper, hyper.normalized(K), scaled, learn)
-        return fits[kernel].value
+    def fit(kernel: Kernel, K: Array, normalize: bool) -> float:
+        hyper = replace(begin, kernel=kernel, normalize=normalize)
+        fits[kernel, normalize] = _best_scales(hyper, hyper.normalized(K), scaled, learn)
+        return fits[kernel, normalize].value
 
     if kernel is not None and "lengthscale" not in learn:
-        best, candidates = kernel, [Candidate(kernel, fit(kernel, moments.exact(kernel)))]
+        value = fit(kernel, moments.exact(kernel), begin.normalize)
+        candidates = [Candidate(kernel, value, begin.normalize)]
     else:
         kinds = kernel_family(moments.graph) if kernel is None else [lengthscales(moments.graph, kernel)]
-        candidates = best_kernel(moments, kinds, fit)
-        best = _refined(moments, kinds, candidates[0].kernel, fit, fits)
-    found = fits[best]
+        search = compare_kernels(moments, kinds, fit, normalize)
+        candidates = search.candidates()
+        _refine(moments, search, candidates[0], fit)
+    found = max(fits.values(), key=lambda one: one.value)
     n_free = sum(one.place.size - one.offset.size for one in data)
     value = found.value - n_free * math.log(unit)
     hyper = found.hyper.scaled(unit)
@@ -92,36 +95,28 @@ def refit_scales(learned: Learned, K: Array, data: Sequence[Observations], learn
     )
 
 
-def _refined(
-    moments: Moments,
-    kinds: Sequence[Sequence[Kernel]],
-    best: Kernel,
-    fit: Callable[[Kernel, Array], float],
-    fits: dict[Kernel, Fit],
-) -> Kernel:
-    """Return the kernel with the best lengthscale between the neighbours of the best one so far."""
-    kind = next(kind for kind in kinds if best in kind)
-    tried = [kernel for kernel in kind if kernel in fits]
-    place = tried.index(best)
-    ends = tried[max(0, place - 1)], tried[min(len(tried) - 1, place + 1)]
+def _refine(
+    moments: Moments, search: Search, best: Candidate, fit: Callable[[Kernel, Array, bool], float]
+) -> None:
+    """Fit kernels with lengthscales between the neighbours of the best one so far."""
+    kernel, _, normalize = best
+    tried = next(done for done in search.tried if kernel in [one.kernel for one in done])
+    place = [one.kernel for one in tried].index(kernel)
+    ends = tried[max(0, place - 1)].kernel, tried[min(len(tried) - 1, place + 1)].kernel
     low, high = (math.log(float(end.lengthscale)) for end in ends)  # type: ignore[arg-type]
-    if place == len(tried) - 1 and place and fits[best].value > fits[tried[-2]].value + 0.5:
+    if place == len(tried) - 1 and place and tried[-1].score > tried[-2].score + 0.5:
         warn(
-            f"the likelihood still grows with the lengthscale at {best}, the widest kernel that was tried. "
+            f"the likelihood still grows with the lengthscale at {kernel}, the widest kernel that was tried. "
             "Either the data do not determine the lengthscale, or the kernel should be wider."
         )
 
     def loss(log_width: float) -> float:
-        kernel = best.with_lengthscale(math.exp(log_width))
-        terms = moments.terms(kernel)
-        if terms is None:
-            return math.inf
-        return -fit(kernel, moments.covariance(kernel, terms))
+        other = kernel.with_lengthscale(math.exp(log_width))
+        K = moments.covariance(other)
+        return math.inf if K is None else -fit(other, K, normalize)
 
     if high > low:
-        scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.02})
-    same = [one for one in fits if one.with_lengthscale(1.0) == best.with_lengthscale(1.0)]
-    return max(same, key=lambda one: fits[one].value)
+        scipy.optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 0.05})
 
 
 def _best_scales(

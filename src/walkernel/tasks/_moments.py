@@ -2,7 +2,8 @@
 
 The widths of the kernels are tried from narrow to wide. A wide kernel takes more terms of the recurrence: the
 first moments have as many of 64, 128, 256 or 512 terms as take little work, and more of them are computed
-while the best kernel is the widest of its kind.
+while the best kernel is the widest of its kind. On roads, grids and meshes, wider kernels are Matérn kernels
+with ν = 1, 2 and 3 instead, whose covariances come from a sparse factorisation for each width.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from numpy.typing import NDArray
 from walkernel._checks import refuse
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern
-from walkernel.operators import ChebyshevBasis, LeadingEigenvectors, States
+from walkernel.operators import (
+    ChebyshevBasis,
+    LeadingEigenvectors,
+    SparsePrecision,
+    States,
+    has_sparse_factor,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -50,16 +57,25 @@ MIN_DEGREE_RATIO, MAX_DEGREE_RATIO = 1.1, 8.0
 little, and the combinatorial one is taken; above, hubs make it nearly diagonal elsewhere."""
 SMOOTHNESS = (0.5, 1.5, 2.5)
 """ν of the Matérn kernels that are tried."""
+WIDE_SMOOTHNESS, WIDTHS = (1, 2, 3), 12
+"""ν of the Matérn kernels whose widths a sparse factorisation serves, and how many widths there are."""
+MAX_FALLS = 3
+"""Scores below the best one after which no wider kernel of a kind is tried."""
+EQUAL_VARIANCES = 1.001
+"""Ratio of variances up to which a kernel counts as normalised already."""
 
 
-Basis: TypeAlias = ChebyshevBasis | LeadingEigenvectors
+Basis: TypeAlias = ChebyshevBasis | LeadingEigenvectors | SparsePrecision
+Score: TypeAlias = Callable[[Kernel, Array, bool], float]
+"""Takes a kernel, its covariance at the nodes, (n, n), and whether to normalise it."""
 
 
 class Candidate(NamedTuple):
-    """A kernel that was tried, and its score: the larger, the better."""
+    """A kernel that was tried, its score (the larger, the better), and whether it was normalised."""
 
     kernel: Kernel
     score: float
+    normalize: bool = True
 
 
 def compared_nodes(graph: Graph) -> int:
@@ -76,6 +92,8 @@ class Moments:
         self.bases: dict[str, ChebyshevBasis] = {}
         self._moments: dict[str, NDArray[np.float32]] = {}
         self._states: dict[str, States] = {}
+        self._resolvent: tuple[str, float] | None = None  # of the powers that are kept
+        self._powers: list[Array] = []
 
     def basis(self, matrix: str) -> ChebyshevBasis:
         """Return the Chebyshev polynomials of a matrix."""
@@ -107,14 +125,32 @@ class Moments:
         """Return the number of moments of a matrix that there are."""
         return len(self._moments.get(matrix, ()))
 
-    def covariance(self, kernel: Kernel, terms: Array) -> Array:
-        """Return K at the nodes, (n, n), from moments that were computed."""
-        matrix = kernel.matrix
+    def covariance(self, kernel: Kernel) -> Array | None:
+        """Return K at the nodes, (n, n), from moments or by a sparse factorisation; None if neither does."""
+        matrix, terms = kernel.matrix, self.terms(kernel)
+        if terms is None:
+            return self._factored(kernel)
         used = self._moments[matrix][: terms.size]
         K = np.tensordot(terms.astype(np.float32), used, 1).astype(np.float64)
         K = (K + K.T) / 2
         set_isolated(self.basis(matrix), kernel, self.ids, K)
         return K
+
+    def _factored(self, kernel: Kernel) -> Array | None:
+        """Return K at the nodes, relative to its largest eigenvalue, by a sparse factorisation.
+
+        It serves all powers of the same resolvent, and is kept for them.
+        """
+        found = kernel.resolvent_power()
+        if found is None or found[1] > max(WIDE_SMOOTHNESS) or not has_sparse_factor(self.graph):
+            return None
+        shift, power = found
+        if (kernel.matrix, shift) != self._resolvent:
+            self._resolvent = kernel.matrix, shift
+            self._powers = SparsePrecision(self.graph, kernel, self._n_threads).covariances(
+                self.ids, max(WIDE_SMOOTHNESS)
+            )
+        return float(np.real(kernel.spectrum(np.ones(1))[0])) * shift**power * self._powers[power - 1]
 
     def exact(self, kernel: Kernel) -> Array:
         """Return K at the nodes for a single kernel, (n, n), without moments."""
@@ -153,18 +189,30 @@ def kernel_terms(basis: Basis, kernel: Kernel, max_terms: int, *, root: bool = F
 
 
 def set_isolated(basis: Basis, kernel: Kernel, ids: NDArray[np.int64], K: Array) -> None:
-    """Set the variances of isolated nodes, K(0), which may be far below the error of the others."""
+    """Set the variances of isolated nodes, which may be far below the error of the others."""
     where = np.flatnonzero(basis.isolated[ids])
-    K[where, where] = max(float(np.real(kernel.spectrum(np.zeros(1))[0])), np.finfo(float).tiny)
+    K[where, where] = isolated_variance(kernel)
+
+
+def isolated_variance(kernel: Kernel) -> float:
+    """Return K_ii of nodes without neighbours; positive also where it is too small for a float.
+
+    Their eigenvalue is 0, and 1 for the combinatorial matrix.
+    """
+    eigenvalue = np.full(1, float(kernel.matrix == "combinatorial"))
+    return max(float(np.real(kernel.spectrum(eigenvalue)[0])), np.finfo(float).tiny)
 
 
 def suited_basis(basis: ChebyshevBasis, kernel: Kernel, n_observed: int) -> Basis:
-    """Return the leading eigenvectors of a wide kernel where they cost less than exact rows.
+    """Return what costs least for a wide kernel: a sparse factor, leading eigenvectors or exact rows.
 
     The number of eigenvalues at which K is above 1e-8 of its maximum is about the trace of K^(1/8), relative
     to its maximum; the trace is estimated at 64 nodes.
     """
     terms = kernel_terms(basis, kernel, MAX_TERMS)
+    few = terms is not None and (n_observed + ROWS_FOR_SCALES) * terms.size * basis.cost <= COMFORTABLE_WORK
+    if not few and kernel.resolvent_power() is not None and has_sparse_factor(basis.graph):
+        return SparsePrecision(basis.graph, kernel, basis.n_threads)
     if terms is None or (n_observed + ROWS_FOR_SCALES) * terms.size * basis.cost < MIN_EIGEN_WORK:
         return basis
     largest = float(np.real(kernel.spectrum(np.array([basis.unit]))[0]))
@@ -218,29 +266,119 @@ def _kinds(matrix: str, scale: float) -> Iterator[list[Kernel]]:
         yield [Matern(nu, math.sqrt(2 * nu * scale * 4.0**j), matrix=matrix) for j in range(-1, 8)]
 
 
-def best_kernel(
-    moments: Moments, kinds: Sequence[Sequence[Kernel]], score: Callable[[Kernel, Array], float]
-) -> list[Candidate]:
-    """Return the kernels that were tried with their scores, the best one first.
+def wide_family(graph: Graph, matrix: str, narrowest: float) -> list[list[Kernel]]:
+    """Return Matérn kernels with ν = 1, 2 and 3 of the same widths, from narrow to wide.
 
-    ``score`` takes a kernel and its covariance at the nodes, (n, n).
+    (1 + sL)^-ν has s = 4, 16, … times the unit of the matrix, from ``narrowest`` on.
     """
-    tried: list[list[Candidate]] = [[] for _ in kinds]
+    unit = degree_ratio(graph) if matrix == "combinatorial" else 1.0
+    widths = [unit * 4.0**j for j in range(1, WIDTHS) if unit * 4.0**j >= narrowest]
+    return [[Matern(nu, math.sqrt(2 * nu * s), matrix=matrix) for s in widths] for nu in WIDE_SMOOTHNESS]
+
+
+class Search:
+    """The comparison of kernels by a score of their covariances at some nodes.
+
+    Kernels are normalised first. Where ``normalize`` is None, the best kernel of each kind is also tried as
+    it is, and then its neighbours.
+
+    Attributes
+    ----------
+    kinds : list of list of Kernel
+        What was to be tried.
+    tried : list of list of Candidate
+        What was tried of each kind.
+    """
+
+    def __init__(self, moments: Moments, score: Score, normalize: bool | None) -> None:
+        self._moments, self._score, self._normalize = moments, score, normalize
+        self.kinds: list[Sequence[Kernel]] = []
+        self.tried: list[list[Candidate]] = []
+        self._plain: list[Candidate] = []
+
+    def candidates(self) -> list[Candidate]:
+        """Return the kernels that were tried, the best one first."""
+        found = [one for done in self.tried for one in done] + self._plain
+        return sorted(found, key=lambda one: one.score, reverse=True)
+
+    def extend(self, kinds: Sequence[Sequence[Kernel]]) -> None:
+        """Try kernels of some kinds from narrow to wide, as far as moments reach and scores do not fall."""
+        for kind in kinds:
+            if kind not in self.kinds:
+                self.kinds.append(kind)
+                self.tried.append([])
+            done = self.tried[self.kinds.index(kind)]
+            for kernel in kind[len(done) :]:
+                if done and len(done) - 1 - best_place(done) >= MAX_FALLS:
+                    break
+                K = self._moments.covariance(kernel)
+                if K is None:
+                    break
+                normalize = self._normalize is not False
+                done.append(Candidate(kernel, self._score(kernel, K, normalize), normalize))
+
+    def widest_wins(self) -> Candidate | None:
+        """Return the best kernel if it is the widest of its kind that was tried, else None."""
+        winner = max((done for done in self.tried if done), key=lambda done: done[best_place(done)].score)
+        return winner[-1] if best_place(winner) == len(winner) - 1 else None
+
+    def try_plain(self) -> None:
+        """Try the best kernel of each kind without normalisation, and narrower and wider ones of its kind."""
+        if self._normalize is not None:
+            return
+        places = [(i, best_place(done)) for i, done in enumerate(self.tried) if done]
+        tried = ((place, self._plain_at(*place)) for place in places)
+        found = {place: one for place, one in tried if one is not None}
+        self._plain += found.values()
+        if not found:
+            return
+        kind, place = max(found, key=lambda place: found[place].score)
+        best = found[kind, place]
+        for step in (-1, 1):
+            at = place + step
+            while 0 <= at < len(self.tried[kind]):
+                other = self._plain_at(kind, at)
+                if other is None:
+                    break
+                self._plain.append(other)
+                if other.score <= best.score:
+                    break
+                best, at = other, at + step
+
+    def _plain_at(self, kind: int, place: int) -> Candidate | None:
+        kernel = self.tried[kind][place].kernel
+        K = self._moments.covariance(kernel)
+        assert K is not None
+        variances = K.diagonal()
+        if variances.max() <= EQUAL_VARIANCES * variances.min():
+            return None
+        return Candidate(kernel, self._score(kernel, K, False), False)
+
+
+def best_place(tried: Sequence[Candidate]) -> int:
+    """Return the position of the best of some kernels."""
+    return max(range(len(tried)), key=lambda i: tried[i].score)
+
+
+def compare_kernels(
+    moments: Moments, kinds: Sequence[Sequence[Kernel]], score: Score, normalize: bool | None
+) -> Search:
+    """Compare kernels of some kinds, and wider ones while the widest is the best."""
+    search = Search(moments, score, normalize)
     matrix = kinds[0][0].matrix
+    factored = len(kinds) > 1 and has_sparse_factor(moments.graph)
     first = max([n for n in ROUNDS[:4] if moments.affords(matrix, n, COMFORTABLE_WORK)], default=0)
     for n_terms in (n for n in ROUNDS if n >= first):
-        if n_terms > max(first, ROUNDS[0]) and not moments.affords(matrix, n_terms):
+        if n_terms > max(first, ROUNDS[0]) and (factored or not moments.affords(matrix, n_terms)):
             break
-        for kind, done in zip(kinds, tried, strict=True):
+        for kind in kinds:
             moments.compute(kind[0].matrix, n_terms)
-            for kernel in kind[len(done) :]:
-                terms = moments.terms(kernel)
-                if terms is None:
-                    break
-                done.append(Candidate(kernel, score(kernel, moments.covariance(kernel, terms))))
-        winner = max((done for done in tried if done), key=lambda done: max(one.score for one in done))
-        best = max(range(len(winner)), key=lambda i: winner[i].score)
-        if best < len(winner) - 1:
+        search.extend(kinds)
+        widest = search.widest_wins()
+        if widest is None:
             break
-    found = [one for done in tried for one in done]
-    return sorted(found, key=lambda one: one.score, reverse=True)
+    if factored and widest is not None:
+        narrowest = (widest.kernel.lengthscale or 0.0) ** 2 / 64
+        search.extend(wide_family(moments.graph, widest.kernel.matrix, narrowest))
+    search.try_plain()
+    return search

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,6 +54,7 @@ class NodeEstimator(BaseEstimator):
     sampler: Sampler | None = None
     random_state: Any = None
     engine: str | Engine | None = None
+    _may_compare_normalization: ClassVar[bool] = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
@@ -88,7 +89,8 @@ class NodeEstimator(BaseEstimator):
             check_instance("kernel", kernel, Kernel, remedy)
             check_convergence(graph, kernel)
         one_of("method", self.method, METHODS)
-        check_flag("normalize", self.normalize)
+        if self.normalize is not None or not self._may_compare_normalization:
+            check_flag("normalize", self.normalize)
         n_walks = whole_number("n_walks", self.n_walks, 1, MAX_WALKS)
         if self.sampler is not None:
             check_instance("sampler", self.sampler, Sampler, SAMPLERS)
@@ -127,7 +129,7 @@ class NodeEstimator(BaseEstimator):
         tried = getattr(self, "candidates_", [])
         return explain_estimator(
             self._fitted_graph, self.kernel_, self.method_, self._observed_ids, self.n_walks,
-            check_random_seed(self.random_state), len(tried),
+            check_random_seed(self.random_state), len(tried), getattr(self, "_prior", None),
         )  # fmt: skip
 
     def _trust_features(self, prior: Any, ids: NDArray[np.int64]) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from walkernel.graph import Graph
 from walkernel.operators import ChebyshevBasis
 from walkernel.tasks._likelihood import Hyperparameters
-from walkernel.tasks._moments import Basis, exact_covariance, required_terms
+from walkernel.tasks._moments import Basis, exact_covariance, isolated_variance, required_terms
 from walkernel.tasks._observations import Array
 from walkernel.tasks._posterior import Posterior, posterior_variances
 from walkernel.tasks._solvers import CovarianceProducts, Prior
@@ -82,9 +82,8 @@ class PolynomialPrior:
 
     @property
     def isolated_variance(self) -> float:
-        """K_ii of nodes without neighbours, K(0); positive also where it is too small for a float."""
-        value = float(np.real(self.hyper.kernel.spectrum(np.zeros(1))[0]))
-        return max(value, np.finfo(float).tiny)
+        """K_ii of nodes without neighbours."""
+        return isolated_variance(self.hyper.kernel)
 
     def draw_roots(self, n_draws: int, rng: np.random.Generator) -> Array:
         """Return Ψz, draws of N(0, K) at all nodes, (n_nodes, n_draws)."""

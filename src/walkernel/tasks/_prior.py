@@ -78,7 +78,9 @@ class NodeGP(NodeEstimator):
             start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
             if learn:
                 some = sample_nodes(data, seed, most)
-                learned, self.candidates_ = learn_by_moments(moments, some, start, learn, self.kernel)
+                normalize = self.normalize if self.kernel is None else start.normalize
+                found = learn_by_moments(moments, some, start, learn, self.kernel, normalize)
+                learned, self.candidates_ = found
             else:
                 learned, self.candidates_ = Learned(start, None, np.nan, 0, 0, 0), []
             kernel = learned.hyper.kernel
@@ -87,13 +89,15 @@ class NodeGP(NodeEstimator):
             if learn and most < ids.size <= MAX_LEARNING_NODES:  # amplitude and noise from all of them
                 learned = refit_scales(learned, known[1], data, learn)
             return learned, PolynomialPrior(basis, learned.hyper, known)
-        found: list[Learned] = []
+        fits: list[Learned] = []
         for kernel in WALKED_FAMILY if self.kernel is None else (self.kernel,):
             center, spec_for = self._walks_for(kernel, learn)
             start = self._start(center, learn, noise, nugget)
-            found.append(learn_hyperparameters(self.graph, spec_for, engine, data, start, learn))
-        best = max(found, key=lambda one: one.log_likelihood if len(found) > 1 else 0.0)
-        self.candidates_ = [Candidate(one.hyper.kernel, one.log_likelihood) for one in found]
+            fits.append(learn_hyperparameters(self.graph, spec_for, engine, data, start, learn))
+        best = max(fits, key=lambda one: one.log_likelihood if len(fits) > 1 else 0.0)
+        self.candidates_ = [
+            Candidate(one.hyper.kernel, one.log_likelihood, one.hyper.normalize) for one in fits
+        ]
         assert best.spec is not None
         return best, WalkPrior(best.spec, best.hyper, engine)
 
@@ -135,7 +139,8 @@ class NodeGP(NodeEstimator):
     ) -> Hyperparameters:
         """Return the hyper-parameters that a search begins with."""
         amplitude = real_number("amplitude", self.amplitude, minimum=MIN_SCALE)
-        start = Hyperparameters(kernel, amplitude, noise, normalize=self.normalize, nugget=nugget)
+        normalize = self.normalize is not False
+        start = Hyperparameters(kernel, amplitude, noise, normalize=normalize, nugget=nugget)
         return free_modulation(start) if "modulation" in learn else start
 
     def _set(self, learned: Learned, prior: WalkPrior | PolynomialPrior) -> None:
@@ -144,7 +149,7 @@ class NodeGP(NodeEstimator):
         self._prior, self._fitted_graph = prior, prior.graph
         f, matrix = hyper.modulation, hyper.kernel.matrix
         self.kernel_ = hyper.kernel if f is None else PowerSeries(np.convolve(f, f), matrix=matrix)
-        self.modulation_, self.amplitude_ = f, hyper.amplitude
+        self.modulation_, self.amplitude_, self.normalize_ = f, hyper.amplitude, hyper.normalize
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.method_, self.sampler_, self.n_features_in_ = prior.method, prior.sampler, 1

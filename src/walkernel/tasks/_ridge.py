@@ -141,7 +141,7 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     ----------
     kernel_ : Kernel
         The kernel that is used.
-    candidates_ : list of (kernel, score)
+    candidates_ : list of (kernel, score, normalize)
         The kernels that were compared, the best one first; empty if one was given.
     alpha_ : float
         The penalty that is used.
@@ -247,7 +247,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
         The labels, sorted.
     kernel_ : Kernel
         The kernel that is used.
-    candidates_ : list of (kernel, score)
+    candidates_ : list of (kernel, score, normalize)
         The kernels that were compared, the best one first; empty if one was given.
     alpha_, sharpness_ : float
         The penalty, and the factor of the scores.
