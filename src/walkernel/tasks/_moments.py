@@ -92,8 +92,7 @@ class Moments:
         self.bases: dict[str, ChebyshevBasis] = {}
         self._moments: dict[str, NDArray[np.float32]] = {}
         self._states: dict[str, States] = {}
-        self._resolvent: tuple[str, float] | None = None  # of the powers that are kept
-        self._powers: list[Array] = []
+        self._powers: dict[tuple[str, float], list[Array]] = {}
 
     def basis(self, matrix: str) -> ChebyshevBasis:
         """Return the Chebyshev polynomials of a matrix."""
@@ -137,20 +136,16 @@ class Moments:
         return K
 
     def _factored(self, kernel: Kernel) -> Array | None:
-        """Return K at the nodes, relative to its largest eigenvalue, by a sparse factorisation.
-
-        It serves all powers of the same resolvent, and is kept for them.
-        """
+        """Return K at the nodes by a sparse factorisation, which serves all powers of the same resolvent."""
         found = kernel.resolvent_power()
         if found is None or found[1] > max(WIDE_SMOOTHNESS) or not has_sparse_factor(self.graph):
             return None
         shift, power = found
-        if (kernel.matrix, shift) != self._resolvent:
-            self._resolvent = kernel.matrix, shift
-            self._powers = SparsePrecision(self.graph, kernel, self._n_threads).covariances(
-                self.ids, max(WIDE_SMOOTHNESS)
-            )
-        return float(np.real(kernel.spectrum(np.ones(1))[0])) * shift**power * self._powers[power - 1]
+        key = kernel.matrix, round(math.log(shift), 9)  # the same for all powers
+        if key not in self._powers:
+            factor = SparsePrecision(self.graph, kernel, self._n_threads)
+            self._powers[key] = factor.covariances(self.ids, max(WIDE_SMOOTHNESS))
+        return float(np.real(kernel.spectrum(np.ones(1))[0])) * shift**power * self._powers[key][power - 1]
 
     def exact(self, kernel: Kernel) -> Array:
         """Return K at the nodes for a single kernel, (n, n), without moments."""

@@ -41,7 +41,8 @@ def observed(graph, kernel, n=60, noise=0.3, seed=0):
     rng = np.random.default_rng(seed)
     K = wk.exact_kernel(graph, kernel)
     roots, vectors = np.linalg.eigh(K / K.diagonal().mean())
-    g = vectors @ (np.sqrt(np.maximum(roots, 0)) * rng.standard_normal(graph.n_nodes))
+    root = (vectors * np.sqrt(np.maximum(roots, 0))) @ vectors.T  # the same for any choice of eigenvectors
+    g = root @ rng.standard_normal(graph.n_nodes)
     X = rng.permutation(graph.n_nodes)[:n]
     return X, (g + noise * rng.standard_normal(graph.n_nodes))[X]
 
