@@ -25,7 +25,7 @@ from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._nodes import NodeEstimator, check_same_length, given_targets, node_ids
 from walkernel.tasks._polynomial_prior import PolynomialPrior
 from walkernel.tasks._prior import WalkPrior
-from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier, RidgeEstimator
+from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier
 from walkernel.tasks._solvers import row_lengths, scale_rows
 from walkernel.tasks._walk_cache import WALK_CACHE
 
@@ -35,6 +35,8 @@ MAX_LANDMARKS = 512
 """At most this many nodes, chosen at random, span the exact features."""
 MIN_EIGENVALUE = 1e-7
 """Directions of the landmarks with smaller eigenvalues, relative to the largest, are left out."""
+MIN_SCALE = 1e-4
+"""Least square of the scale: labels that no kernel predicts leave nothing to scale."""
 REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 
@@ -89,8 +91,8 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     method_ : str
         "polynomial" or "walks".
     scale_ : float
-        Factor of the features: 2/√α of the best ridge penalty α where y has decided between kernels, so that
-        linear models with a penalty of 1 are regularised as it was; else 1.
+        Factor of the features where y has decided between kernels, so that linear models with a penalty of 1
+        are regularised as the best ridge regression was; else 1.
     sampler_ : Sampler or None
         The sampler that is used; None without walks.
     seed_ : int
@@ -152,13 +154,20 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         return self
 
     def _kernel_for(self, ids: NDArray[np.int64], targets: NDArray[Any]) -> tuple[Kernel, float]:
-        """Return the kernel whose ridge regression predicts each target best from the others."""
-        if type_of_target(targets) in ("binary", "multiclass"):
-            model: RidgeEstimator = NodeRidgeClassifier(**self._ridge_parameters())
-        else:
-            model = NodeRidge(**self._ridge_parameters())
-        model.fit(self.graph.names(ids), targets)
-        return model.kernel_, 2 / math.sqrt(model.alpha_)
+        """Return the kernel whose ridge regression predicts each target best from the others, and the scale.
+
+        Features that are multiplied by s give logistic regression with a penalty of 1 the scores s²K(Y − P),
+        P = softmax of the scores, and linear regression s²K(Y − G). Those of the ridge regression are K times
+        its dual solution, sharpened for classes. So s² is their ratio, in the least-squares sense.
+        """
+        names = self.graph.names(ids)
+        if type_of_target(targets) not in ("binary", "multiclass"):
+            ridge = NodeRidge(**self._ridge_parameters()).fit(names, targets)
+            return ridge.kernel_, 1 / math.sqrt(ridge.alpha_)
+        model = NodeRidgeClassifier(**self._ridge_parameters()).fit(names, targets)
+        rest = (targets[:, None] == model.classes_) - model.predict_proba(names)
+        ratio = model.sharpness_ * float((model.dual_coef_ * rest).sum()) / float((rest**2).sum())
+        return model.kernel_, math.sqrt(max(ratio, MIN_SCALE))
 
     def _ridge_parameters(self) -> dict[str, Any]:
         names = ("graph", "method", "normalize", "n_walks", "sampler", "random_state", "engine")

@@ -29,7 +29,7 @@ from walkernel.engines import resolve
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import MAX_TRIAL_NODES, Learned, sample_nodes, sample_positions
-from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, sharpest_loss
+from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, penalty_unit, sharpest_loss
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, log_likelihood
 from walkernel.tasks._moments import MAX_COMPARED_NODES, Moments, compare_kernels, kernel_family, lengthscales
 from walkernel.tasks._nodes import check_random_seed
@@ -45,7 +45,8 @@ LOG_SHARPNESS = (-2.0, 3.0)
 VARIANCE_SHARES = (1.0, 0.3, 0.1, 0.0)
 """Factors of the variances that are tried."""
 LOG_AMPLITUDES = (-3.0, 3.5)
-"""Range of the logarithm of an amplitude that is learned with exact rows."""
+"""Range of the logarithm of an amplitude that is learned with exact rows, for a kernel whose variance about
+its mean is 1."""
 MAX_SHARED_ENTRIES = 2**27
 """Covariances with labelled nodes that are held at a time."""
 LOG2_DRAWS = 8
@@ -364,7 +365,7 @@ def fit_sharpness(posteriors: ClassPosteriors, counts: Array, seed: int) -> tupl
 def leave_one_out_loss(K: Array, counts: Array) -> float:
     """Return the least logarithmic loss of ridge regressions that predict each node from the others."""
     path = RidgePath(K, counts / counts.sum(axis=1, keepdims=True), counts.sum(axis=1))
-    unit = float(K.diagonal().mean())
+    unit = penalty_unit(K)
     solved = (path.solve(unit * penalty).left_out for penalty in PENALTIES)
     return min(sharpest_loss(left_out, counts)[0] for left_out in solved)
 
@@ -373,15 +374,16 @@ def amplitude_by_likelihood(
     hyper: Hyperparameters, K: Array, data: list[Observations]
 ) -> tuple[Hyperparameters, float]:
     """Return the amplitude that maximises the summed likelihood of all classes, for K at their nodes."""
+    unit = penalty_unit(K)
 
     def value(log_amplitude: float) -> float:
-        covariance = math.exp(2 * log_amplitude) * K
+        covariance = math.exp(2 * log_amplitude) / unit * K
         return sum(log_likelihood(one, covariance, 0.0, slopes=False).value for one in data)
 
     found = scipy.optimize.minimize_scalar(
         lambda x: -value(x), bounds=LOG_AMPLITUDES, method="bounded", options={"xatol": 0.02}
     )
-    scale = math.exp(found.x)
+    scale = math.exp(found.x) / math.sqrt(unit)
     return replace(hyper, amplitude=scale), -float(found.fun)
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from walkernel.tasks._observations import Array
 
 PENALTIES = tuple(10.0 ** (j / 2) for j in range(-6, 4))
-"""Penalties λ that are tried for a kernel of unit diagonal."""
+"""Penalties λ that are tried for a kernel whose variance about its mean is 1."""
+MIN_VARIANCE = 1e-5
+"""Least variance about the mean, relative to the diagonal, that moments in single precision resolve."""
 SHARPNESS = tuple(2.0 ** (j / 2) for j in range(13))
 """Factors of the scores that are tried before the softmax, 1 … 64."""
 
@@ -54,6 +56,16 @@ class RidgePath:
             diagonal = diagonal - ones**2 / total
         left_out = self._y - dual / np.maximum(diagonal, np.finfo(float).tiny)[:, None]
         return Solution(penalty, dual, intercept, left_out)
+
+
+def penalty_unit(K: Array, *, fit_intercept: bool = True) -> float:
+    """Return the mean variance of g, about its mean over the nodes if there is an intercept.
+
+    A wide kernel is nearly constant. The intercept takes that part, and the penalty is measured against what
+    is left, or it would hide what tells the nodes apart.
+    """
+    whole = float(K.diagonal().mean())
+    return max(whole - float(K.mean()), MIN_VARIANCE * whole) if fit_intercept else whole
 
 
 def sharpest_loss(scores: Array, weights: Array) -> tuple[float, float]:

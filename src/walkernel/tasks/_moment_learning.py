@@ -8,8 +8,9 @@ Cov(y) = a²(K + λI), K = VDVᵀ, everything in
     −2 log p(y) = (m − q) log a² + log det(K + λI) + log det Hᵀ(K + λI)⁻¹H + (m − q)(1 + log 2π),
     a² = yᵀQy / (m − q)
 
-is a sum over the eigenvalues D + λ, and log a has a weak prior about the spread of y, which matters for few
-observations only. Otherwise L-BFGS finds them.
+is a sum over the eigenvalues D + λ. λ is measured against the mean variance that K has beyond the columns H,
+which is what the data can tell: a wide kernel is nearly constant. The logarithm of its root times a has a
+weak prior about the spread of y, which matters for few observations only. Otherwise L-BFGS finds them.
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ def _best_scales(
         found = Trials(data, learn).best(hyper, (vectors * values) @ vectors.T)
         return Fit(found.value, found.hyper)
     rotated = [vectors.T @ one.sides for one in data]
+    unit = _free_variance(values, rotated[0][:, 1:])
 
     def profile(log_ratio: float) -> tuple[float, float]:
         weights = 1 / (values + math.exp(log_ratio))
@@ -143,9 +145,9 @@ def _best_scales(
             free += len(sides) - len(inner)
         square = max(rest, np.finfo(float).tiny) / free
         value = -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume)
-        return value - 0.5 * (0.5 * math.log(square) / AMPLITUDE_SPREAD) ** 2, square
+        return value - 0.5 * (0.5 * math.log(square * unit) / AMPLITUDE_SPREAD) ** 2, square
 
-    logs = np.log(NOISE_RATIOS)
+    logs = np.log(unit * NOISE_RATIOS)
     place = int(np.argmax([profile(one)[0] for one in logs]))
     bounds = logs[max(0, place - 1)], logs[min(logs.size - 1, place + 1)]
     found = scipy.optimize.minimize_scalar(
@@ -155,3 +157,13 @@ def _best_scales(
     amplitude = math.sqrt(square)
     noise = amplitude * math.exp(float(found.x) / 2)
     return Fit(value, replace(hyper, amplitude=amplitude, noise=noise))
+
+
+def _free_variance(values: Array, columns: Array) -> float:
+    """Return the mean variance of K beyond the columns of the mean, in the basis of its eigenvectors."""
+    whole = float(values.mean())
+    if columns.shape[1] == 0:
+        return whole
+    span, _ = np.linalg.qr(columns)
+    free = float(values.sum() - (values @ span**2).sum()) / max(1, values.size - span.shape[1])
+    return max(free, MIN_EIGENVALUE * whole)

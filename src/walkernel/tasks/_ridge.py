@@ -22,7 +22,7 @@ from walkernel.operators import normalize_columns
 from walkernel.tasks._choice import choose_prior
 from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import sample_positions
-from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, sharpest_loss
+from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, penalty_unit, sharpest_loss
 from walkernel.tasks._moments import MAX_COMPARED_NODES
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
 from walkernel.tasks._observations import Array
@@ -65,7 +65,7 @@ class RidgeEstimator(NodeEstimator):
 
         def best(positions: NDArray[np.int64], K: Array) -> _LeftOut:
             path = RidgePath(K, y[positions], weights[positions], fit_intercept=self.fit_intercept)
-            unit = float(K.diagonal().mean()) if self.alpha is None else 1.0
+            unit = penalty_unit(K, fit_intercept=self.fit_intercept) if self.alpha is None else 1.0
             solved = (path.solve(unit * alpha) for alpha in alphas)
             tried = [
                 _LeftOut(loss(positions, one.left_out + level), one.penalty, one.left_out + level)
