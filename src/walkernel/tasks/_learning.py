@@ -129,6 +129,25 @@ def learn_hyperparameters(
     return learned._replace(hyper=replace(hyper, **kept), log_likelihood=learned.log_likelihood - shift)
 
 
+def trial_likelihood(
+    graph: Graph,
+    spec_for: SpecFor,
+    engine: Engine,
+    data: Sequence[Observations],
+    start: Hyperparameters,
+    learn: tuple[str, ...],
+) -> float:
+    """Return log p(y) at the trial nodes, for y of spread 1, of the best lengthscale that is tried."""
+    scaled, first, _ = scaled_problem(data, start, learn)
+    ends = window_ends(first.kernel, widest_served(graph, first.kernel))
+
+    def search_in(place: int) -> _Search:
+        center = first.kernel.with_lengthscale(ends[place] / WIDER)
+        return _Search(spec_for(center), engine, scaled, learn)
+
+    return _scan(search_in, first, ends)[1].value
+
+
 def scaled_problem(
     data: Sequence[Observations], start: Hyperparameters, learn: tuple[str, ...]
 ) -> tuple[list[Observations], Hyperparameters, float]:
@@ -173,7 +192,8 @@ def _search_windows(
     def search_in(place: int) -> _Search:
         return search_for(start.kernel.with_lengthscale(ends[place] / WIDER))
 
-    place, hyper = _scan(search_in, start, ends)
+    place, trial = _scan(search_in, start, ends)
+    hyper = trial.hyper
     visited: set[int] = set()
     n_evaluations = 0
     while True:
@@ -197,8 +217,8 @@ def _search_windows(
 
 def _scan(
     search_in: Callable[[int], _Search], start: Hyperparameters, ends: list[float]
-) -> tuple[int, Hyperparameters]:
-    """Return the window of the best lengthscale tried, and the hyper-parameters there."""
+) -> tuple[int, _Trial]:
+    """Return the window of the best lengthscale tried, and the likelihood and hyper-parameters there."""
     best_place = 0
     best = last = _Trial(-math.inf, start, False)
     for place, end in enumerate(ends):
@@ -213,7 +233,7 @@ def _scan(
         gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
         if last.is_correlated and not gained:
             break
-    return best_place, best.hyper
+    return best_place, best
 
 
 def window_ends(kernel: Kernel, widest: float) -> list[float]:

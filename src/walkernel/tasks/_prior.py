@@ -31,6 +31,7 @@ from walkernel.tasks._learning import (
     learn_hyperparameters,
     sample_nodes,
     sample_positions,
+    trial_likelihood,
 )
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
 from walkernel.tasks._moment_learning import learn_by_moments, refit_scales
@@ -89,17 +90,28 @@ class NodeGP(NodeEstimator):
             if learn and most < ids.size <= MAX_LEARNING_NODES:  # amplitude and noise from all of them
                 learned = refit_scales(learned, known[1], data, learn)
             return learned, PolynomialPrior(basis, learned.hyper, known)
-        fits: list[Learned] = []
-        for kernel in WALKED_FAMILY if self.kernel is None else (self.kernel,):
+        kernel = self.kernel or self._walked_kernel(data, learn, noise, nugget)
+        center, spec_for = self._walks_for(kernel, learn)
+        start = self._start(center, learn, noise, nugget)
+        learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
+        if self.kernel is not None:
+            hyper = learned.hyper
+            self.candidates_ = [Candidate(hyper.kernel, learned.log_likelihood, hyper.normalize)]
+        assert learned.spec is not None
+        return learned, WalkPrior(learned.spec, learned.hyper, engine)
+
+    def _walked_kernel(
+        self, data: Sequence[Observations], learn: tuple[str, ...], noise: float, nugget: float
+    ) -> Kernel:
+        """Return the kernel of the largest likelihood at few nodes, with the best width that walks afford."""
+        engine, found = resolve(self.engine), []
+        for kernel in WALKED_FAMILY:
             center, spec_for = self._walks_for(kernel, learn)
             start = self._start(center, learn, noise, nugget)
-            fits.append(learn_hyperparameters(self.graph, spec_for, engine, data, start, learn))
-        best = max(fits, key=lambda one: one.log_likelihood if len(fits) > 1 else 0.0)
-        self.candidates_ = [
-            Candidate(one.hyper.kernel, one.log_likelihood, one.hyper.normalize) for one in fits
-        ]
-        assert best.spec is not None
-        return best, WalkPrior(best.spec, best.hyper, engine)
+            value = trial_likelihood(self.graph, spec_for, engine, data, start, learn)
+            found.append(Candidate(kernel, value, start.normalize))
+        self.candidates_ = sorted(found, key=lambda one: one.score, reverse=True)
+        return self.candidates_[0].kernel
 
     def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, SpecFor]:
         """Return the kernel that a search by walks begins with, and which walks serve a kernel."""
@@ -190,7 +202,7 @@ def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
 
 
 WALKED_FAMILY = (Diffusion(), Matern(1.5), Matern(2.5))
-"""Kernels whose lengthscales are learned by walks where no kernel is given."""
+"""Kernels that are compared by walks where none is given, each with the best of its lengthscales."""
 
 
 @dataclass(frozen=True, eq=False)
