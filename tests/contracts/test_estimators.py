@@ -115,7 +115,7 @@ WEIGHTED = {
 }
 GROUPS = {"NodeFeatures": [COMMON, TRANSFORMER], "NodeSmoother": [COMMON, REGRESSOR, OUTPUTS],
           "NodeRidge": [COMMON, REGRESSOR, OUTPUTS, WEIGHTED, ITERATIONS],
-          "NodeGPRegressor": [COMMON, REGRESSOR, ITERATIONS],
+          "NodeGPRegressor": [COMMON, REGRESSOR, OUTPUTS, ITERATIONS],
           "NodeGPClassifier": [COMMON, CLASSIFIER, ITERATIONS], "KernelKMeans": []}  # fmt: skip
 
 
@@ -278,8 +278,8 @@ CHANGES = {
     "kernel": wk.Diffusion(3.0), "n_walks": 5, "random_state": 7, "sampler": wk.IndependentWalks(0.3),
     "graph": wk.Graph.from_edges([("a", "b")]), "alpha": 9.0, "fit_intercept": False, "normalize": True,
     "n_components": 3, "sparse_output": False, "learn": (), "amplitude": 9.0, "noise": 3.0, "mean": "zero",
-    "covariates": NODES, "concentration": 0.5, "solver": "cg", "tol": 0.5, "max_iter": 1,
-    "engine": "nowhere",
+    "covariates": NODES, "features": NODES, "combine": "sum", "concentration": 0.5, "solver": "cg",
+    "tol": 0.5, "max_iter": 1, "engine": "nowhere",
 }  # fmt: skip
 CHANGED = [(name, key) for name in MODELS for key in CHANGES if key in build(name).get_params()]
 
@@ -294,14 +294,16 @@ def test_parameters_changed_after_fit_count_from_the_next_fit(name, key):
     assert same(dense(answer(NODES)), dense(before))
 
 
-@pytest.mark.parametrize("name", ["NodeSmoother", "NodeRidge"])
+@pytest.mark.parametrize("name", ["NodeSmoother", "NodeRidge", "NodeGPRegressor"])
 def test_several_outputs_are_predicted_as_each_alone(name):
+    own = {"learn": ()} if name == "NodeGPRegressor" else {}  # what it learns, the outputs share
     both = np.column_stack([TARGETS, 3 - TARGETS])
-    alone = np.column_stack([ask(fitted(name, y=y)) for y in both.T])
-    assert close(ask(fitted(name, y=both)), alone)
-    assert close(ask(fitted(name, y=pd.DataFrame(both))), alone)
-    assert ask(fitted(name, y=TARGETS[:, None])).shape == (N, 1)
-    assert same(ask(fitted(name, y=np.rint(TARGETS).astype(int))), ask(fitted(name, y=np.rint(TARGETS))))
+    alone = np.column_stack([ask(fitted(name, y=y, **own)) for y in both.T])
+    assert close(ask(fitted(name, y=both, **own)), alone)
+    assert close(ask(fitted(name, y=pd.DataFrame(both), **own)), alone)
+    assert ask(fitted(name, y=TARGETS[:, None], **own)).shape == (N, 1)
+    whole = np.rint(TARGETS)
+    assert same(ask(fitted(name, y=whole.astype(int), **own)), ask(fitted(name, y=whole, **own)))
 
 
 WEIGHTS = np.array([1, 2, 0, 3, 1, 1, 0, 2, 1, 1, 4, 1])

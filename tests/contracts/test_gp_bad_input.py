@@ -72,8 +72,11 @@ BOTH = [
 ]
 REGRESSION = [
     *[({"y": [1, bad, 2]}, VALUE, f"y must be finite, got {bad} at position 1.") for bad in (NAN, INF)],
-    ({"y": np.ones((3, 2))}, VALUE, "y must be 1-dimensional, got an array of shape (3, 2)"),
-    ({"y": np.ones((3, 1))}, VALUE, "y must be 1-dimensional, got an array of shape (3, 1)"),
+    *[({"y": y}, VALUE, f"y must be of shape (n,) or (n, n_outputs), got shape {np.shape(y)}.")
+      for y in (np.ones((3, 1, 1)), np.ones((3, 0)), 1.0)],
+    ({"y": np.ones((2, 2))}, VALUE, "y must be of length 3, one target for each node, got length 2."),
+    ({"y": np.full((3, 2), INF)}, VALUE, "y must be finite, got inf at position 0."),
+    ({"y": np.ones((3, 2)), "learn": ("modulation",)}, VALUE, "learn must be without; several outputs"),
     ({"y": ["a", "b", "c"]}, TYPE, "y must be an array of numbers, got ['a', 'b', 'c']."),
     ({"y": [1j, 1, 1]}, TYPE, "y must be real; complex128"),
     ({"y": [[1], [1, 2], [3]]}, VALUE, "y must be a rectangular array; [[1], [1, 2], [3]]"),
@@ -103,6 +106,20 @@ REGRESSION = [
       for shape in ((11,), (3, 2), (N, 1, 1), ())],
     ({"covariates": COLUMN * NAN}, VALUE, "covariates must be finite, got nan at position 0."),
     ({"covariates": "age"}, TYPE, "covariates must be an array of numbers, got 'age'."),
+    *[({"features": np.ones(shape)}, VALUE,
+       f"features must be of shape (12,) or (12, d), a row for each node of the graph, got shape {shape}.")
+      for shape in ((11,), (3, 2), (N, 1, 1), (N, 0), ())],
+    ({"features": COLUMN * NAN}, VALUE, "features must be finite, got nan at position 0."),
+    ({"features": "age"}, TYPE, "features must be an array of numbers, got 'age'."),
+    ({"features": np.column_stack([COLUMN, np.full(N, 0.1)])}, VALUE,
+     "features must be columns that differ between nodes, got a constant column 1. Leave it out."),
+    *[({"combine": bad}, VALUE, f"combine must be one of 'auto', 'product', 'sum', 'linear', got {bad!r}.")
+      for bad in ("both", None)],
+    *[({"features": COLUMN, "combine": bad}, VALUE, f"combine must be 'auto' or 'linear'; walks; {bad!r}.")
+      for bad in ("product", "sum")],
+    ({"features": COLUMN, "combine": "sum", "method": "auto", "twins": True}, VALUE, "combine must; twins"),
+    ({"features": np.column_stack([COLUMN, COLUMN]), "combine": "linear"}, VALUE,
+     "features must be independent at the observed nodes; got 2 columns, 3 observations."),
 ]
 CLASSES = [
     ({"y": [1, 1, 1]}, VALUE, "y must be labels of at least two classes, got one class, 1. Label nodes"),
@@ -141,6 +158,14 @@ LATER = [
      "theta must be one number for each of lengthscale, amplitude, noise, got 1 numbers."),
     ("NodeGPRegressor", lambda m: m.log_marginal_likelihood([NAN] * 3), VALUE, "theta must be finite; nan"),
     ("NodeGPRegressor", lambda m: m.log_marginal_likelihood("x"), TYPE, "theta must be an array of numbers"),
+    ("NodeGPRegressor", lambda m: m.fit([0, 1, 2], np.eye(3)).predict([0], return_cov=True), VALUE,
+     "return_cov must be False for several outputs, got True."),
+    ("NodeGPRegressor", lambda m: m.fit([0, 1, 2], np.eye(3)).log_marginal_likelihood([0.0] * 3), VALUE,
+     "theta must be None for several outputs, got [0.0, 0.0, 0.0]."),
+    ("NodeGPRegressor", lambda m: m.condition([0, 1], [[1.0], [2.0]]), VALUE,
+     "y must be of shape (n,), as in fit, got shape (2, 1)."),
+    ("NodeGPRegressor", lambda m: m.fit([0, 1, 2], np.eye(3)).condition([0, 1], np.eye(2)), VALUE,
+     "y must be of shape (n, 3), as in fit, got shape (2, 2)."),
     ("NodeGPClassifier", lambda m: m.predict([99]), VALUE, "X must be ids from 0 to 11, got the id 99."),
     ("NodeGPClassifier", lambda m: m.predict_proba(["a"]), TYPE, "X must be whole-number ids; got ['a']."),
     ("NodeGPClassifier", lambda m: m.latent([]), VALUE, "X must be nodes of shape (n,); got shape (0,)."),

@@ -5,25 +5,60 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from walkernel._checks import check_flag, fits_in_memory, progress_callback, real_number, refuse, whole_number
+from walkernel._checks import (
+    Described,
+    check_flag,
+    fits_in_memory,
+    one_of,
+    progress_callback,
+    real_number,
+    refuse,
+    whole_number,
+)
 from walkernel._door import door
-from walkernel.tasks._likelihood import MIN_SCALE, Parameters, log_likelihood
-from walkernel.tasks._nodes import check_random_seed, node_ids
-from walkernel.tasks._observations import KnownNodes, first_twins, mean_columns
+from walkernel.operators import Explanation
+from walkernel.tasks._attributes import (
+    COMBINATIONS,
+    MIN_OBSERVATIONS,
+    AttributePrior,
+    Attributes,
+    Combination,
+    join_attributes,
+    standardized_attributes,
+)
+from walkernel.tasks._learning import Learned, sample_nodes
+from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood
+from walkernel.tasks._nodes import check_random_seed, given_targets, node_ids
+from walkernel.tasks._observations import (
+    Array,
+    KnownNodes,
+    Observations,
+    column_rank,
+    first_twins,
+    mean_columns,
+)
 from walkernel.tasks._posterior import Posterior
-from walkernel.tasks._prior import LEARNED, NodeGP
+from walkernel.tasks._prior import LEARNED, NodeGP, SomeGraphPrior
 from walkernel.tasks._solvers import MAX_CHOLESKY_NODES
 
 
+class Output(NamedTuple):
+    """One column of y: its hyper-parameters and posterior, for y divided by a unit."""
+
+    unit: float  # a power of two, in which the noise is about one
+    hyper: Hyperparameters
+    posterior: Posterior[Any]
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class NodeGPRegressor(RegressorMixin, NodeGP):
+class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²K + ν²I).
 
     β has a flat prior, and its uncertainty is part of the variance. Lengthscale, amplitude and noise maximise
@@ -38,6 +73,9 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
     presence. Mean, variance and likelihood are exact for these features. Lengthscales are first compared,
     from narrow to wide, on at most 250 observed nodes, with walks chosen for each range of lengthscales. The
     best one is then refined with the walks of its range on at most 2000 observed nodes, chosen at random.
+
+    Several outputs share the kernel, which maximises the sum of their likelihoods; amplitude, noise and β
+    belong to each. With walks, amplitude and noise are shared in units of the spread of each output.
 
     Parameters
     ----------
@@ -76,6 +114,17 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         Whether the mean function contains a constant.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
         Known quantities at all nodes, in the order of their ids, in which the mean is linear.
+    features : array of float, (n_nodes,) or (n_nodes, d), optional
+        Attributes x of all nodes, in the order of their ids, which are standardised. They enter by
+        R_ij = exp(−|x_i − x_j|² / (2dℓ²)), or linearly.
+    combine : {"auto", "product", "sum", "linear"}
+        How attributes enter. "product": g has the covariance a²K∘R, so that nodes are alike if they are near
+        in the graph and have similar attributes; "sum": a²(wK + (1 − w)R), a function of the graph plus a
+        function of the attributes, with K divided by its mean variance at the observed nodes; "linear": the
+        mean is linear in the attributes, as in ``covariates``. ℓ among ½, 1, 2 and 4 and w among 0.1, 0.3, …,
+        0.9 maximise the likelihood. "auto" takes the best of these and of the graph alone by the likelihood,
+        less ½ log n for each of ℓ and w. Products and sums take exact rows: with walks, twins or a learned f,
+        "auto" is linear. It is linear only with at least four observations of each attribute.
     solver : {"auto", "cholesky", "cg"}
         How linear systems are solved; "auto" chooses the cheaper way.
     tol, max_iter : float, int
@@ -92,12 +141,16 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         The kernel with the lengthscale that was found; f * f as a PowerSeries if f was learned.
     modulation_ : ndarray of float64 or None
         f, if it was learned.
-    amplitude_, noise_, nugget_ : float
+    amplitude_, noise_, nugget_ : float, or ndarray of float64, (n_outputs,)
         a, the standard deviation of the noise, and ν.
-    mean_coef_ : ndarray of float64, (q,)
-        β: the constant first, if there is one.
+    mean_coef_ : ndarray of float64, (q,) or (q, n_outputs)
+        β: the constant first, if there is one, then covariates, then standardised attributes.
+    combine_ : {"none", "linear", "product", "sum"}
+        How attributes enter.
+    feature_lengthscale_, graph_share_ : float
+        ℓ and w; NaN where there are none.
     log_marginal_likelihood_value_ : float
-        log p(y) of the nodes learned from; NaN if nothing is learned.
+        log p(y) of the nodes learned from, summed over outputs; NaN if nothing is learned.
     n_learned_from_ : int
         The number of these nodes.
     n_evaluations_ : int
@@ -130,6 +183,8 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
     twins: bool = False
     mean: str = "constant"
     covariates: ArrayLike | None = None
+    features: ArrayLike | None = None
+    combine: str = "auto"
 
     @door
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
@@ -139,29 +194,99 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         ----------
         X : nodes, (n,) or (n, 1)
             Nodes may repeat, with different values.
-        y : array of float, (n,)
-        noise_std : array of float, (n,), optional
+        y : array of float, (n,) or (n, n_outputs)
+        noise_std : array of float, (n,) or as y, optional
             Known standard deviations of single observations, in addition to the fitted noise.
         """
         learn, system = self._check_learning(LEARNED), self._check_solver()
         noise = real_number("noise", self.noise, minimum=MIN_SCALE)
         nugget = real_number("nugget", self.nugget, minimum=0)
+        scales = noise, max(nugget, noise * ("nugget" in learn))
         columns = mean_columns(self.graph, self.mean, self.covariates)
         check_flag("twins", self.twins)
         representative = first_twins(self.graph) if self.twins else np.arange(self.graph.n_nodes)
         nodes = KnownNodes(self.graph, columns, representative)
-        observed = nodes.observations(X, y, noise_std)
-        learned, whole = self._learn([observed], learn, noise, max(nugget, noise * ("nugget" in learn)))
-        unit = math.ldexp(1.0, math.frexp(learned.hyper.noise)[1])  # of y, in which the noise is about one
-        prior = replace(whole, hyper=learned.hyper.scaled(1 / unit))
-        posterior = Posterior(observed.scaled(unit), prior.at(observed.ids), prior.hyper.noise, system)
+        data = nodes.observations(X, y, noise_std)
+        if len(data) > 1 and "modulation" in learn:
+            refuse("learn", "without 'modulation' for several outputs", self.learn)
+        attributes, way = self._check_attributes(X, columns, data[0], learn), Combination("none")
+        if attributes is None:
+            learned, whole = self._learn(data, learn, *scales)
+        else:
+            joined = nodes._replace(columns=np.column_stack([columns, attributes.values]))
+            linear = joined.observations(X, y, noise_std) if "linear" in attributes.kinds else data
+            learned, whole, way = self._learn_jointly(attributes, data, linear, learn, scales)
+            nodes, data = (joined, linear) if way.kind == "linear" else (nodes, data)
+        units = [math.ldexp(1.0, math.frexp(hyper.noise)[1]) for hyper in learned.hypers]
+        hypers = [hyper.scaled(1 / unit) for hyper, unit in zip(learned.hypers, units, strict=True)]
+        prior, ids = replace(whole, hyper=hypers[0]), data[0].ids
+        outputs = [
+            Output(unit, hyper, Posterior(one.scaled(unit), prior.at(ids, hyper), hyper.noise, system))
+            for unit, hyper, one in zip(units, hypers, data, strict=True)
+        ]
         self._set(learned, prior)
-        self._trust_features(whole, observed.ids)
-        self.noise_, self.nugget_ = learned.hyper.noise, learned.hyper.nugget
-        self._posterior, self._unit = posterior, unit  # prior and posterior are in this unit
-        self.mean_coef_ = unit * posterior.beta
+        self._trust_features(whole, ids)
+        self.combine_, self.feature_lengthscale_, self.graph_share_ = way[:3]
+        self._outputs, self._is_flat = outputs, np.ndim(given_targets(y)) == 1
+        self.amplitude_, self.noise_, self.nugget_ = (
+            found[0] if self._is_flat else np.array(found)
+            for found in zip(*((one.amplitude, one.noise, one.nugget) for one in learned.hypers), strict=True)
+        )
+        self.mean_coef_ = self._coefficients()
         self._parameters, self._nodes, self._system = Parameters(learn, learned.hyper), nodes, system
         return self
+
+    def _check_attributes(
+        self, X: Any, columns: Array, observed: Observations, learn: tuple[str, ...]
+    ) -> Attributes | None:
+        """Return the attributes of nodes, and the ways of using them that are to be compared."""
+        combine = one_of("combine", self.combine, COMBINATIONS)
+        if self.features is None:
+            return None
+        values = standardized_attributes(self.graph, self.features)
+        is_exact = self._has_exact_rows(observed.ids.size, learn) and not self.twins
+        if combine in ("product", "sum") and not is_exact:
+            rule = "'auto' or 'linear' with walks, twins or a learned f: products and sums take exact rows"
+            refuse("combine", rule, combine, "Use combine='linear', or method='polynomial' without these.")
+        ids = node_ids(self.graph, X)
+        known = np.column_stack([columns, values])[ids]
+        is_independent = column_rank(known) == known.shape[1]
+        if combine == "linear" and not is_independent:
+            rule = "independent at the observed nodes of each other, the constant and covariates"
+            refuse("features", rule, Described(f"{values.shape[1]} columns, {ids.size} observations"))
+        if combine != "auto":
+            return Attributes(values, (combine,))
+        is_offered = is_independent and ids.size >= MIN_OBSERVATIONS * values.shape[1]
+        kinds = ("none", "linear") if is_offered else ("none",)
+        return Attributes(values, (*kinds, "product", "sum") if is_exact else kinds[-1:])
+
+    def _learn_jointly(
+        self,
+        attributes: Attributes,
+        data: list[Observations],
+        linear: list[Observations],
+        learn: tuple[str, ...],
+        scales: tuple[float, float],
+    ) -> tuple[Learned, SomeGraphPrior, Combination]:
+        """Learn the hyper-parameters and how attributes enter; ``linear`` has them in the mean."""
+        way = Combination(attributes.kinds[0])
+        if len(attributes.kinds) > 1 or way.kind in ("product", "sum"):
+            moments, learned = self._search(data, learn, *scales)
+            seed = check_random_seed(self.random_state)
+            some, others = (sample_nodes(one, seed, moments.ids.size) for one in (data, linear))
+            learned, way = join_attributes(attributes, moments, some, others, learned, learn)
+            if way.kind != "linear":
+                joined = None if way.kind == "none" else (attributes, way)
+                return *self._exact_prior(moments, data, learned, learn, joined), way
+        return *self._learn(linear if way.kind == "linear" else data, learn, *scales), way
+
+    def _coefficients(self) -> Array:
+        """Return β of all outputs, (q,) or (q, n_outputs)."""
+        return self._shaped(np.column_stack([one.unit * one.posterior.beta for one in self._outputs]))
+
+    def _shaped(self, results: Array) -> Array:
+        """Return results with a second axis of outputs, or without it where y had none."""
+        return results[:, 0] if self._is_flat else results
 
     def condition(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
         """Replace the observations, and keep the learned hyper-parameters and the walks.
@@ -179,18 +304,42 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         >>> bool(model.condition([0, 33], [-1.0, 1.0]).predict([1])[0] < 0)
         True
         """
-        check_is_fitted(self, "_posterior")
-        observed = self._nodes.observations(X, y, noise_std).scaled(self._unit)
-        prior = self._prior
-        self._posterior = Posterior(observed, prior.at(observed.ids), prior.hyper.noise, self._system)
-        self.mean_coef_ = self._unit * self._posterior.beta
+        check_is_fitted(self, "_outputs")
+        data = self._nodes.observations(X, y, noise_std)
+        shape = "(n,)" if self._is_flat else f"(n, {len(self._outputs)})"
+        if len(data) != len(self._outputs) or (np.ndim(given_targets(y)) == 1) != self._is_flat:
+            refuse("y", f"of shape {shape}, as in fit", Described(f"shape {np.shape(given_targets(y))}"))
+        ids, outputs = data[0].ids, []
+        for (unit, hyper, _), one in zip(self._outputs, data, strict=True):
+            prior = self._prior.at(ids, hyper)
+            posterior = Posterior(one.scaled(unit), prior, hyper.noise, self._system)
+            outputs.append(Output(unit, hyper, posterior))
+        self._outputs = outputs
+        self.mean_coef_ = self._coefficients()
         return self
 
     @property
     def n_iter_(self) -> int:
         """Iterations of conjugate gradients of the longest solution so far; 0 for a Cholesky factor."""
-        check_is_fitted(self, "_posterior")
-        return self._posterior.system.n_iter
+        check_is_fitted(self, "_outputs")
+        return max(one.posterior.system.n_iter for one in self._outputs)
+
+    def explain(self) -> Explanation:
+        """Say which kernel is used, how it is computed, how attributes enter, and what else it would cost.
+
+        The error of features is estimated from the spread of groups of walks from at most 128 observed nodes.
+        """
+        found = super().explain()
+        if self.combine_ == "none":
+            return found
+        radial = f"an RBF kernel of the attributes, ℓ = {self.feature_lengthscale_:g}"
+        how = {
+            "linear": "The mean is linear in the attributes.",
+            "product": f"It is multiplied by {radial}.",
+            "sum": f"Its share is {self.graph_share_:g}; the rest is {radial}.",
+        }[self.combine_]
+        first, *rest = found.text.split("\n")
+        return replace(found, text="\n".join([f"{first} {how}", *rest]))
 
     @door
     def predict(
@@ -210,9 +359,9 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
 
         Returns
         -------
-        mean : ndarray of float64, (n,)
-        std : ndarray of float64, (n,), if ``return_std``
-        cov : ndarray of float64, (n, n), if ``return_cov``
+        mean : ndarray of float64, (n,) or (n, n_outputs)
+        std : ndarray of float64, (n,) or (n, n_outputs), if ``return_std``
+        cov : ndarray of float64, (n, n), if ``return_cov``, for a single output
 
         Examples
         --------
@@ -229,20 +378,27 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         check_flag("include_noise", include_noise)
         if return_std and return_cov:
             refuse("return_std", "False where return_cov is True", return_std)
+        if return_cov and len(self._outputs) > 1:
+            refuse("return_cov", "False for several outputs", return_cov, "Use return_std, or sample_y.")
         representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
-        prior, posterior, unit = self._prior, self._posterior, self._unit
-        extra = prior.hyper.noise**2 if include_noise else 0.0
+        prior, outputs = self._prior, self._outputs
         if return_cov:
+            unit, hyper, posterior = outputs[0]
+            extra = hyper.noise**2 if include_noise else 0.0
             fits_in_memory((ids.size, ids.size), "Use return_std, or sample_y.")
             asked = prior.at(representative)
             covariance = posterior.covariance(asked, columns) + extra * np.eye(ids.size)
-            return unit * posterior.mean(asked.observed, columns), unit**2 * covariance
-        mean, variance = np.empty(ids.size), np.empty(ids.size)
+            mean = posterior.mean(asked.observed, columns)[:, None]
+            return self._shaped(unit * mean), unit**2 * covariance
+        means, deviations = (np.empty((ids.size, len(outputs))) for _ in range(2))
         for part, nodes in prior.blocks(representative):
-            mean[part] = posterior.mean(nodes, columns[part])
-            if return_std:
-                variance[part] = prior.posterior_variances([posterior], nodes, columns[part])[:, 0]
-        return (unit * mean, unit * np.sqrt(variance + extra)) if return_std else unit * mean
+            for which, (unit, hyper, posterior) in enumerate(outputs):
+                means[part, which] = unit * posterior.mean(nodes, columns[part])
+                if return_std:
+                    extra = hyper.noise**2 if include_noise else 0.0
+                    variance = prior.posterior_variances([posterior], nodes, columns[part])[:, 0]
+                    deviations[part, which] = unit * np.sqrt(variance + extra)
+        return (self._shaped(means), self._shaped(deviations)) if return_std else self._shaped(means)
 
     @door
     def sample_y(
@@ -256,6 +412,9 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
     ) -> NDArray[np.float64]:
         """Draw functions from the posterior by pathwise conditioning: one system for any number of nodes.
 
+        Where attributes enter by a product or a sum, functions are drawn from the joint covariance of at most
+        4096 nodes.
+
         Parameters
         ----------
         X : nodes, (n,) or (n, 1), optional
@@ -263,7 +422,7 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         n_samples : int
         random_state : int, RandomState or None
             Seed of the draws; None is 0. The same seed gives the same functions for any X, but not the same
-            noise.
+            noise; with a product or a sum, the functions differ as well.
         include_noise : bool
             Draw observations y instead of g + h·β.
         progress : callable, optional
@@ -271,7 +430,7 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
 
         Returns
         -------
-        ndarray of float64, (n, n_samples)
+        ndarray of float64, (n, n_samples) or (n, n_outputs, n_samples)
 
         Examples
         --------
@@ -281,22 +440,36 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         >>> model.sample_y(n_samples=3).shape
         (34, 3)
         """
-        check_is_fitted(self, "_posterior")
+        check_is_fitted(self, "_outputs")
         n_samples = whole_number("n_samples", n_samples, 1)
         check_flag("include_noise", include_noise)
         report = progress_callback(progress)
         rng = np.random.default_rng(check_random_seed(random_state))
-        graph = self._fitted_graph
+        graph, outputs = self._fitted_graph, self._outputs
         ids = np.arange(graph.n_nodes) if X is None else node_ids(graph, X)
-        weights, beta = self._posterior.draw(n_samples, rng)
-        drawn = self._nodes.columns[ids] @ beta
-        for part, nodes in self._prior.blocks(self._nodes.representative[ids]):
-            drawn[part] += self._posterior.prior.values(nodes, weights)
+        representative, columns = self._nodes.representative[ids], self._nodes.columns[ids]
+        drawn = np.empty((ids.size, len(outputs), n_samples))
+        if isinstance(self._prior, AttributePrior):
+            for which, one in enumerate(outputs):
+                drawn[:, which] = self._prior.posterior_draws(
+                    one.posterior, representative, columns, n_samples, rng
+                )
             if report is not None:
-                report(part.stop, ids.size)
-        if include_noise:
-            drawn += self._prior.hyper.noise * rng.standard_normal(drawn.shape)
-        return self._unit * drawn
+                report(ids.size, ids.size)
+        else:
+            functions = [one.posterior.draw(n_samples, rng) for one in outputs]
+            for which, (_, beta) in enumerate(functions):
+                drawn[:, which] = columns @ beta
+            for part, nodes in self._prior.blocks(representative):
+                for which, (weights, _) in enumerate(functions):
+                    drawn[part, which] += outputs[which].posterior.prior.values(nodes, weights)
+                if report is not None:
+                    report(part.stop, ids.size)
+        for which, (unit, hyper, _) in enumerate(outputs):
+            if include_noise:
+                drawn[:, which] += hyper.noise * rng.standard_normal((ids.size, n_samples))
+            drawn[:, which] *= unit
+        return self._shaped(drawn)
 
     @door
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
@@ -306,16 +479,22 @@ class NodeGPRegressor(RegressorMixin, NodeGP):
         ----------
         theta : array of float, optional
             Logarithms of the hyper-parameters that ``learn`` names, in its order; f itself for "modulation".
+            For several outputs, whose likelihoods are summed, it cannot be given.
         """
-        check_is_fitted(self, "_posterior")
-        parameters = self._parameters
-        hyper = parameters.start if theta is None else parameters.checked(theta)
-        observed = self._posterior.observed
-        if observed.ids.size > MAX_CHOLESKY_NODES:
+        check_is_fitted(self, "_outputs")
+        if theta is not None and len(self._outputs) > 1:
+            refuse("theta", "None for several outputs", theta)
+        given = None if theta is None else self._parameters.checked(theta)
+        ids = self._outputs[0].posterior.observed.ids
+        if ids.size > MAX_CHOLESKY_NODES:
             remedy = "log_marginal_likelihood_value_ is that of the nodes learned from."
-            rule = f"at most {MAX_CHOLESKY_NODES}"
-            refuse("the number of observed nodes", rule, observed.ids.size, remedy)
-        hyper = hyper.scaled(1 / self._unit)
-        covariance = replace(self._prior, hyper=hyper).at(observed.ids).covariance
-        value = log_likelihood(observed, covariance, hyper.noise, slopes=False).value
-        return value - (observed.place.size - observed.offset.size) * math.log(self._unit)
+            refuse("the number of observed nodes", f"at most {MAX_CHOLESKY_NODES}", ids.size, remedy)
+        total = 0.0
+        for unit, hyper, posterior in self._outputs:
+            observed, prior = posterior.observed, posterior.prior
+            if given is not None:
+                hyper = given.scaled(1 / unit)
+                prior = self._prior.with_hyper(hyper).at(ids)
+            value = log_likelihood(observed, prior.covariance, hyper.noise, slopes=False).value
+            total += value - (observed.place.size - observed.offset.size) * math.log(unit)
+        return total

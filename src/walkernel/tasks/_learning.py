@@ -90,6 +90,12 @@ class Learned(NamedTuple):
     n_evaluations: int
     n_nodes: int
     n_free: int  # observations less columns of the mean
+    others: tuple[Hyperparameters, ...] = ()  # those of further outputs, which share kernel and walks
+
+    @property
+    def hypers(self) -> tuple[Hyperparameters, ...]:
+        """The hyper-parameters of all outputs."""
+        return self.hyper, *self.others
 
 
 def learn_hyperparameters(

@@ -39,10 +39,47 @@ AMPLITUDE_SPREAD = 1.0
 
 
 class Fit(NamedTuple):
-    """The likelihood of a kernel with the best amplitude and noise."""
+    """The likelihood of a kernel with the best amplitude and noise of each output, and these."""
 
     value: float
-    hyper: Hyperparameters
+    hypers: tuple[Hyperparameters, ...]
+
+
+class Outputs:
+    """Sets of observations of the same nodes, each in units of its own spread.
+
+    They share the kernel; amplitude, noise and nugget belong to each of them.
+    """
+
+    def __init__(
+        self, data: Sequence[Observations], starts: Sequence[Hyperparameters], learn: tuple[str, ...]
+    ) -> None:
+        self._starts, self._learn = starts, learn
+        problems = [scaled_problem([one], start, learn) for one, start in zip(data, starts, strict=True)]
+        self._data = [one for (one,), _, _ in problems]
+        self._begins = [begin for _, begin, _ in problems]
+        self.units = [unit for _, _, unit in problems]
+        self.n_free = [one.place.size - one.offset.size for one in data]
+
+    def fit(self, K: Array, kernel: Kernel, normalize: bool) -> Fit:
+        """Return the best amplitude, noise and nugget for a covariance of the nodes, (n, n)."""
+        hypers = [replace(begin, kernel=kernel, normalize=normalize) for begin in self._begins]
+        return _best_scales(hypers, K, self._data, self._learn)
+
+    def learned(self, found: Fit, n_evaluations: int) -> Learned:
+        """Return what was found, in the units of y."""
+        hypers = []
+        for hyper, unit, start in zip(found.hypers, self.units, self._starts, strict=True):
+            kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in self._learn}
+            hypers.append(replace(hyper.scaled(unit), **kept))
+        value = found.value + self.shift([1.0] * len(hypers))
+        n_nodes, n_free = self._data[0].ids.size, sum(self.n_free)
+        return Learned(hypers[0], None, value, n_evaluations, n_nodes, n_free, tuple(hypers[1:]))
+
+    def shift(self, units: Sequence[float]) -> float:
+        """Return what is added to the likelihood for y in other units."""
+        pairs = zip(self.n_free, self.units, units, strict=True)
+        return sum(n * (math.log(new) - math.log(old)) for n, old, new in pairs)
 
 
 def learn_by_moments(
@@ -55,45 +92,35 @@ def learn_by_moments(
 ) -> tuple[Learned, list[Candidate]]:
     """Return the hyper-parameters of largest likelihood, and the kernels that were compared.
 
-    ``data`` are sets of observations of the nodes of the moments, at most 500. Where no kernel is given, the
-    whole family is compared, with and without normalisation if ``normalize`` is None.
+    ``data`` are sets of observations of the nodes of the moments, at most 500: the kernel is chosen by the
+    sum of their likelihoods, amplitude and noise for each of them. Where no kernel is given, the whole family
+    is compared, with and without normalisation if ``normalize`` is None.
     """
-    scaled, begin, unit = scaled_problem(data, start, learn)
+    outputs = Outputs(data, [start] * len(data), learn)
     fits: dict[tuple[Kernel, bool], Fit] = {}
 
     def fit(kernel: Kernel, K: Array, normalize: bool) -> float:
-        hyper = replace(begin, kernel=kernel, normalize=normalize)
-        fits[kernel, normalize] = _best_scales(hyper, hyper.normalized(K), scaled, learn)
+        scaled = replace(start, normalize=normalize).normalized(K)
+        fits[kernel, normalize] = outputs.fit(scaled, kernel, normalize)
         return fits[kernel, normalize].value
 
     if kernel is not None and "lengthscale" not in learn:
-        value = fit(kernel, moments.exact(kernel), begin.normalize)
-        candidates = [Candidate(kernel, value, begin.normalize)]
+        value = fit(kernel, moments.exact(kernel), start.normalize)
+        candidates = [Candidate(kernel, value, start.normalize)]
     else:
         kinds = kernel_family(moments.graph) if kernel is None else [lengthscales(moments.graph, kernel)]
         search = compare_kernels(moments, kinds, fit, normalize)
         candidates = search.candidates()
         _refine(moments, search, candidates[0], fit)
     found = max(fits.values(), key=lambda one: one.value)
-    n_free = sum(one.place.size - one.offset.size for one in data)
-    value = found.value - n_free * math.log(unit)
-    hyper = found.hyper.scaled(unit)
-    kept = {name: getattr(start, name) for name in LOGARITHMIC if name not in learn}
-    return Learned(replace(hyper, **kept), None, value, len(fits), data[0].ids.size, n_free), candidates
+    return outputs.learned(found, len(fits)), candidates
 
 
 def refit_scales(learned: Learned, K: Array, data: Sequence[Observations], learn: tuple[str, ...]) -> Learned:
-    """Return the best amplitude and noise for the kernel that was found, with K at all observed nodes."""
-    scaled, begin, unit = scaled_problem(data, learned.hyper, learn)
-    value, hyper = _best_scales(begin, begin.normalized(K), scaled, learn)
-    n_free = sum(one.place.size - one.offset.size for one in data)
-    kept = {name: getattr(learned.hyper, name) for name in LOGARITHMIC if name not in learn}
-    return learned._replace(
-        hyper=replace(hyper.scaled(unit), **kept),
-        log_likelihood=value - n_free * math.log(unit),
-        n_nodes=data[0].ids.size,
-        n_free=n_free,
-    )
+    """Return the best amplitudes and noises for the kernel that was found, with Cov(g)/a² at all nodes."""
+    outputs = Outputs(data, learned.hypers, learn)
+    hyper = learned.hyper
+    return outputs.learned(outputs.fit(K, hyper.kernel, hyper.normalize), learned.n_evaluations)
 
 
 def _refine(
@@ -121,28 +148,34 @@ def _refine(
 
 
 def _best_scales(
-    hyper: Hyperparameters, K: Array, data: Sequence[Observations], learn: tuple[str, ...]
+    hypers: Sequence[Hyperparameters], K: Array, data: Sequence[Observations], learn: tuple[str, ...]
 ) -> Fit:
-    """Return the best amplitude, noise and nugget for K at the observed nodes."""
-    simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn and not hyper.nugget
+    """Return the best amplitude, noise and nugget of each output for K at the observed nodes."""
+    simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn
+    simple = simple and not any(hyper.nugget for hyper in hypers)
     once = all(one.place.size == one.ids.size and not one.variances.any() for one in data)
     values, vectors = np.linalg.eigh(K)
     values = np.maximum(values, MIN_EIGENVALUE * values[-1])
-    if not (simple and once):
-        found = Trials(data, learn).best(hyper, (vectors * values) @ vectors.T)
-        return Fit(found.value, found.hyper)
-    rotated = [vectors.T @ one.sides for one in data]
-    unit = _free_variance(values, rotated[0][:, 1:])
+    pairs = list(zip(hypers, data, strict=True))
+    if simple and once:
+        found = [_profiled(hyper, values, vectors.T @ one.sides) for hyper, one in pairs]
+    else:
+        whole = (vectors * values) @ vectors.T
+        found = [Trials([one], learn).best(hyper, whole)[:2] for hyper, one in pairs]
+    return Fit(sum(value for value, _ in found), tuple(hyper for _, hyper in found))
+
+
+def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[float, Hyperparameters]:
+    """Return the best likelihood, amplitude and noise from eigenvalues of K, (n,), and rotated sides."""
+    unit = _free_variance(values, sides[:, 1:])
 
     def profile(log_ratio: float) -> tuple[float, float]:
         weights = 1 / (values + math.exp(log_ratio))
-        rest, volume, free = 0.0, 0.0, 0
-        for sides in rotated:
-            products = sides.T @ (weights[:, None] * sides)
-            inner, outer = products[1:, 1:], products[1:, 0]
-            rest += float(products[0, 0] - outer @ np.linalg.solve(inner, outer))
-            volume += float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
-            free += len(sides) - len(inner)
+        products = sides.T @ (weights[:, None] * sides)
+        inner, outer = products[1:, 1:], products[1:, 0]
+        rest = float(products[0, 0] - outer @ np.linalg.solve(inner, outer))
+        volume = float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
+        free = len(sides) - len(inner)
         square = max(rest, np.finfo(float).tiny) / free
         value = -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume)
         return value - 0.5 * (0.5 * math.log(square * unit) / AMPLITUDE_SPREAD) ** 2, square
@@ -156,7 +189,7 @@ def _best_scales(
     value, square = profile(float(found.x))
     amplitude = math.sqrt(square)
     noise = amplitude * math.exp(float(found.x) / 2)
-    return Fit(value, replace(hyper, amplitude=amplitude, noise=noise))
+    return value, replace(hyper, amplitude=amplitude, noise=noise)
 
 
 def _free_variance(values: Array, columns: Array) -> float:

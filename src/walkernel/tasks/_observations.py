@@ -127,18 +127,26 @@ class KnownNodes(NamedTuple):
     columns: Array  # (n_nodes, q): columns h of the mean function
     representative: NDArray[np.int64]  # (n_nodes,): the node whose walks and value each node shares
 
-    def observations(self, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> Observations:
-        """Check observations and return them."""
+    def observations(self, X: Any, y: ArrayLike, noise_std: ArrayLike | None) -> list[Observations]:
+        """Check observations and return those of each output: each column of y, or y itself."""
         ids = node_ids(self.graph, X)
-        targets = real_array("y", given_targets(y), ndim=1)
-        check_same_length(targets, ids.size)
-        known = np.zeros(ids.size)
+        targets = real_array("y", given_targets(y))
+        if targets.ndim:
+            check_same_length(targets, ids.size)
+        if targets.ndim not in (1, 2) or targets.size == 0:
+            refuse("y", "of shape (n,) or (n, n_outputs)", Described(f"shape {targets.shape}"))
+        known = np.zeros(targets.shape)
         if noise_std is not None:
             known = real_array("noise_std", noise_std)
-            if known.shape != (ids.size,) or (known < 0).any():
+            if known.shape not in ((ids.size,), targets.shape) or (known < 0).any():
                 refuse("noise_std", f"{ids.size} non-negative numbers, one for each y", noise_std)
         check_rank(self.columns[ids])
-        return Observations.at(self.representative[ids], targets, self.columns[ids], known**2)
+        outputs = targets.reshape(ids.size, -1)
+        variances = np.broadcast_to(known.reshape(ids.size, -1) ** 2, outputs.shape)
+        return [
+            Observations.at(self.representative[ids], output, self.columns[ids], variance)
+            for output, variance in zip(outputs.T, variances.T, strict=True)
+        ]
 
 
 def first_twins(graph: Graph) -> NDArray[np.int64]:
@@ -171,11 +179,15 @@ def mean_columns(graph: Graph, mean: str, covariates: ArrayLike | None) -> Array
 
 def check_rank(columns: Array) -> None:
     """Refuse columns of the mean function that are linearly dependent at the observed nodes."""
-    q = columns.shape[1]
-    scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
-    if np.linalg.matrix_rank(scaled) < q:
+    q, rank = columns.shape[1], column_rank(columns)
+    if rank < q:
         refuse(
             "covariates", f"{q} columns, the constant included, independent at the observed nodes",
-            Described(f"{len(columns)} observations of rank {np.linalg.matrix_rank(scaled)}"),
-            "Leave some out, or use mean='zero'.",
+            Described(f"{len(columns)} observations of rank {rank}"), "Leave some out, or use mean='zero'.",
         )  # fmt: skip
+
+
+def column_rank(columns: Array) -> int:
+    """Return the rank of columns, each relative to its largest entry."""
+    scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
+    return int(np.linalg.matrix_rank(scaled))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -89,12 +89,19 @@ class PolynomialPrior:
         """Return Ψz, draws of N(0, K) at all nodes, (n_nodes, n_draws)."""
         return self.basis.draw(self._root_terms, n_draws, rng)
 
-    def at(self, ids: NDArray[np.int64]) -> NodePrior:
-        """Return the prior of g at some nodes."""
+    def with_hyper(self, hyper: Hyperparameters) -> PolynomialPrior:
+        """Return the prior with other hyper-parameters."""
+        if hyper.kernel == self.hyper.kernel:
+            return replace(self, hyper=hyper)
+        return PolynomialPrior(ChebyshevBasis(self.graph, hyper.kernel.matrix), hyper)
+
+    def at(self, ids: NDArray[np.int64], hyper: Hyperparameters | None = None) -> NodePrior:
+        """Return the prior of g at some nodes, with another amplitude and nugget if given."""
+        hyper = hyper or self.hyper
         if self.known is not None and np.array_equal(ids, self.known[0]):
-            return NodePrior(ids, self.hyper.amplitude, self, self.known[1])
+            return NodePrior(ids, hyper.amplitude, self, self.known[1], hyper.nugget)
         K = exact_covariance(self.basis, self.hyper.kernel, ids)
-        return NodePrior(ids, self.hyper.amplitude, self, K)
+        return NodePrior(ids, hyper.amplitude, self, K, hyper.nugget)
 
     def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
         """Yield all the nodes at once: what they cost does not depend on their number."""
@@ -125,6 +132,7 @@ class NodePrior(Prior):
 
     source: PolynomialPrior
     kernel_at: Array = field(repr=False)  # K at the observed nodes, (n, n)
+    nugget: float = 0.0  # ν
 
     @property
     def scales(self) -> Array:
@@ -138,7 +146,7 @@ class NodePrior(Prior):
         """The covariance of the observed nodes, (n, n)."""
         scales = self._observed_scales
         result = self.amplitude**2 * self.kernel_at / scales / scales[:, None]
-        result[np.diag_indices_from(result)] += self.source.hyper.nugget**2
+        result[np.diag_indices_from(result)] += self.nugget**2
         return result
 
     @property
@@ -157,7 +165,7 @@ class NodePrior(Prior):
         alone = source.basis.isolated[nodes]
         K[:, alone] = np.where(same[:, alone], source.isolated_variance, 0.0)
         result = self.amplitude**2 * K / self.scales[nodes] / self._observed_scales[:, None]
-        return result + source.hyper.nugget**2 * same
+        return result + self.nugget**2 * same
 
     def variances(self, nodes: NDArray[np.int64]) -> Array:
         """Return the variances at other nodes, (k,): exact, one column of the recurrence for each."""
@@ -169,13 +177,13 @@ class NodePrior(Prior):
         else:
             diagonal = whole[nodes]
         diagonal[basis.isolated[nodes]] = self.source.isolated_variance
-        return self.amplitude**2 * diagonal / self.scales[nodes] ** 2 + self.source.hyper.nugget**2
+        return self.amplitude**2 * diagonal / self.scales[nodes] ** 2 + self.nugget**2
 
     def estimated_variances(self, nodes: NDArray[np.int64]) -> Array:
         """Return the variances at other nodes, (k,), with the scales that were estimated from draws."""
-        hyper = self.source.hyper
-        shares = np.ones(nodes.size) if hyper.normalize else self.source.scales[nodes] ** 2
-        return self.amplitude**2 * shares + hyper.nugget**2
+        normalize = self.source.hyper.normalize
+        shares = np.ones(nodes.size) if normalize else self.source.scales[nodes] ** 2
+        return self.amplitude**2 * shares + self.nugget**2
 
     def weights_of(self, dual: Array) -> Array:
         """Return the covariances of all nodes with the observed ones, times a dual solution."""
@@ -187,7 +195,7 @@ class NodePrior(Prior):
         result[self.source.basis.isolated] = 0.0
         own = self.source.basis.isolated[self.observed]
         result[self.observed[own]] = self.covariance.diagonal()[own, None] * columns[own]
-        result[self.observed] += self.source.hyper.nugget**2 * columns
+        result[self.observed] += self.nugget**2 * columns
         return result.reshape(-1, *dual.shape[1:])
 
     def values(self, nodes: NDArray[np.int64], weights: Array) -> Array:
@@ -197,8 +205,7 @@ class NodePrior(Prior):
     def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
         """Return draws of g at all nodes, as ``values`` takes them."""
         drawn = self.amplitude * self.source.draw_roots(n_draws, rng) / self.scales[:, None]
-        nugget = self.source.hyper.nugget
-        return drawn + nugget * rng.standard_normal(drawn.shape) if nugget else drawn
+        return drawn + self.nugget * rng.standard_normal(drawn.shape) if self.nugget else drawn
 
 
 def shrunk_towards_degrees(graph: Graph, squares: Array, n_draws: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -24,6 +24,7 @@ from walkernel.planning import (
     served_kernels,
     widest_served,
 )
+from walkernel.tasks._attributes import AttributePrior, Attributes, Combination
 from walkernel.tasks._learning import (
     MAX_LEARNING_NODES,
     Learned,
@@ -70,35 +71,26 @@ class NodeGP(NodeEstimator):
 
     def _learn(
         self, data: Sequence[Observations], learn: tuple[str, ...], noise: float = 0.0, nugget: float = 0.0
-    ) -> tuple[Learned, WalkPrior | PolynomialPrior]:
+    ) -> tuple[Learned, SomeGraphPrior]:
         """Learn the hyper-parameters from sets of observations of the same nodes, and return the prior."""
-        ids, seed, engine = data[0].ids, check_random_seed(self.random_state), resolve(self.engine)
-        if self._choose_method(ids.size, self.kernel) == "polynomial" and "modulation" not in learn:
-            most = compared_nodes(self.graph)
-            moments = Moments(self.graph, ids[sample_positions(ids.size, seed, most)], engine.n_threads)
-            start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
-            if learn:
-                some = sample_nodes(data, seed, most)
-                normalize = self.normalize if self.kernel is None else start.normalize
-                found = learn_by_moments(moments, some, start, learn, self.kernel, normalize)
-                learned, self.candidates_ = found
-            else:
-                learned, self.candidates_ = Learned(start, None, np.nan, 0, 0, 0), []
-            kernel = learned.hyper.kernel
-            basis = suited_basis(moments.basis(kernel.matrix), kernel, ids.size)
-            known = (ids, exact_covariance(basis, kernel, ids))
-            if learn and most < ids.size <= MAX_LEARNING_NODES:  # amplitude and noise from all of them
-                learned = refit_scales(learned, known[1], data, learn)
-            return learned, PolynomialPrior(basis, learned.hyper, known)
-        kernel = self.kernel or self._walked_kernel(data, learn, noise, nugget)
+        ids, engine = data[0].ids, resolve(self.engine)
+        if self._has_exact_rows(ids.size, learn):
+            moments, learned = self._search(data, learn, noise, nugget)
+            return self._exact_prior(moments, data, learned, learn)
+        units = own_units(data, learn, nugget)
+        scaled = [one.scaled(unit) for one, unit in zip(data, units, strict=True)]
+        kernel = self.kernel or self._walked_kernel(scaled, learn, noise, nugget)
         center, spec_for = self._walks_for(kernel, learn)
         start = self._start(center, learn, noise, nugget)
-        learned = learn_hyperparameters(self.graph, spec_for, engine, data, start, learn)
+        best = learn_hyperparameters(self.graph, spec_for, engine, scaled, start, learn)
         if self.kernel is not None:
-            hyper = learned.hyper
-            self.candidates_ = [Candidate(hyper.kernel, learned.log_likelihood, hyper.normalize)]
-        assert learned.spec is not None
-        return learned, WalkPrior(learned.spec, learned.hyper, engine)
+            hyper = best.hyper
+            self.candidates_ = [Candidate(hyper.kernel, best.log_likelihood, hyper.normalize)]
+        assert best.spec is not None
+        prior = WalkPrior(best.spec, best.hyper.scaled(units[0]), engine)
+        others = tuple(best.hyper.scaled(unit) for unit in units[1:])
+        value = best.log_likelihood - best.n_free / len(units) * float(np.log(units).sum())
+        return best._replace(hyper=prior.hyper, log_likelihood=value, others=others), prior
 
     def _walked_kernel(
         self, data: Sequence[Observations], learn: tuple[str, ...], noise: float, nugget: float
@@ -112,6 +104,48 @@ class NodeGP(NodeEstimator):
             found.append(Candidate(kernel, value, start.normalize))
         self.candidates_ = sorted(found, key=lambda one: one.score, reverse=True)
         return self.candidates_[0].kernel
+
+    def _has_exact_rows(self, n_observed: int, learn: tuple[str, ...]) -> bool:
+        """Return whether the kernel is computed by exact rows for so many observed nodes."""
+        return self._choose_method(n_observed, self.kernel) == "polynomial" and "modulation" not in learn
+
+    def _search(
+        self, data: Sequence[Observations], learn: tuple[str, ...], noise: float, nugget: float
+    ) -> tuple[Moments, Learned]:
+        """Choose the kernel by moments of at most 500 observed nodes."""
+        ids, seed, most = data[0].ids, check_random_seed(self.random_state), compared_nodes(self.graph)
+        some = ids[sample_positions(ids.size, seed, most)]
+        moments = Moments(self.graph, some, resolve(self.engine).n_threads)
+        start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
+        if not learn:
+            self.candidates_ = []
+            return moments, Learned(start, None, np.nan, 0, 0, 0, (start,) * (len(data) - 1))
+        normalize = self.normalize if self.kernel is None else start.normalize
+        compared = sample_nodes(data, seed, most)
+        learned, self.candidates_ = learn_by_moments(moments, compared, start, learn, self.kernel, normalize)
+        return moments, learned
+
+    def _exact_prior(
+        self,
+        moments: Moments,
+        data: Sequence[Observations],
+        learned: Learned,
+        learn: tuple[str, ...],
+        joined: tuple[Attributes, Combination] | None = None,
+    ) -> tuple[Learned, SomeGraphPrior]:
+        """Return the prior for the kernel that was found, with amplitude and noise from all nodes."""
+        ids, kernel = data[0].ids, learned.hyper.kernel
+        basis = suited_basis(moments.basis(kernel.matrix), kernel, ids.size)
+        known = (ids, exact_covariance(basis, kernel, ids))
+        if learn and moments.ids.size < ids.size <= MAX_LEARNING_NODES:
+            K = learned.hyper.normalized(known[1])
+            K = K if joined is None else joined[0].at(joined[1], K, ids)
+            learned = refit_scales(learned, K, data, learn)
+        if joined is None:
+            return learned, PolynomialPrior(basis, learned.hyper, known)
+        attributes, combination = joined
+        graph_prior = PolynomialPrior(basis, replace(learned.hyper, amplitude=1.0, nugget=0.0), known)
+        return learned, AttributePrior(graph_prior, learned.hyper, attributes.values, combination)
 
     def _walks_for(self, kernel: Kernel, learn: tuple[str, ...]) -> tuple[Kernel, SpecFor]:
         """Return the kernel that a search by walks begins with, and which walks serve a kernel."""
@@ -155,13 +189,14 @@ class NodeGP(NodeEstimator):
         start = Hyperparameters(kernel, amplitude, noise, normalize=normalize, nugget=nugget)
         return free_modulation(start) if "modulation" in learn else start
 
-    def _set(self, learned: Learned, prior: WalkPrior | PolynomialPrior) -> None:
+    def _set(self, learned: Learned, prior: SomeGraphPrior) -> None:
         """Set the fitted attributes that do not depend on the observations."""
         hyper = learned.hyper
         self._prior, self._fitted_graph = prior, prior.graph
         f, matrix = hyper.modulation, hyper.kernel.matrix
         self.kernel_ = hyper.kernel if f is None else PowerSeries(np.convolve(f, f), matrix=matrix)
-        self.modulation_, self.amplitude_, self.normalize_ = f, hyper.amplitude, hyper.normalize
+        self.modulation_, self.normalize_ = f, hyper.normalize
+        self.amplitude_: float | Array = hyper.amplitude
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.method_, self.sampler_, self.n_features_in_ = prior.method, prior.sampler, 1
@@ -186,6 +221,12 @@ def learned_names(learn: Any, kernel: Kernel | None, allowed: tuple[str, ...]) -
     if "modulation" in names and {"lengthscale", "amplitude"} & set(names):
         refuse("learn", "without 'lengthscale' and 'amplitude' where f itself is learned", learn)
     return names
+
+
+def own_units(data: Sequence[Observations], learn: tuple[str, ...], nugget: float) -> list[float]:
+    """Return the spread of each output, in which they share amplitude and noise; ones if some is given."""
+    free = {"amplitude", "noise"} <= set(learn) and ("nugget" in learn or not nugget)
+    return [one.spread if free and len(data) > 1 else 1.0 for one in data]
 
 
 def free_modulation(hyper: Hyperparameters) -> Hyperparameters:
@@ -228,10 +269,14 @@ class WalkPrior:
         """The sampler of the walks."""
         return self.spec.sampler
 
-    def at(self, ids: NDArray[np.int64]) -> FeaturePrior:
-        """Return the prior of g at some nodes."""
+    def with_hyper(self, hyper: Hyperparameters) -> WalkPrior:
+        """Return the prior with other hyper-parameters."""
+        return replace(self, hyper=hyper)
+
+    def at(self, ids: NDArray[np.int64], hyper: Hyperparameters | None = None) -> FeaturePrior:
+        """Return the prior of g at some nodes, with another amplitude and the same ν/a if given."""
         features = WALK_CACHE.features(self.spec, self.hyper.weights, ids, self.engine)
-        return FeaturePrior(self._rows(features, ids), self.hyper.amplitude)
+        return FeaturePrior(self._rows(features, ids), (hyper or self.hyper).amplitude)
 
     def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
         """Yield some nodes, as the prior takes them, in blocks."""
@@ -250,3 +295,6 @@ class WalkPrior:
         n, n_nodes = rows.shape
         own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
         return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")
+
+
+SomeGraphPrior: TypeAlias = WalkPrior | PolynomialPrior | AttributePrior

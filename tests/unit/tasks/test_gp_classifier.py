@@ -95,12 +95,13 @@ def test_leaving_a_node_out_of_a_regression_with_covariates_and_repeats():
         method="walks",
     )
     model.fit(KNOWN, values, noise_std=spread)
-    mean, variance = model._posterior.leave_one_out()
+    unit, _, posterior = model._outputs[0]
+    mean, variance = posterior.leave_one_out()
     for place, node in enumerate(np.unique(KNOWN)):
         others = node != KNOWN
         expected, cov = Kriging(model, KNOWN[others], values[others], spread[others]).posterior([node])
-        assert model._unit * mean[place] == pytest.approx(expected[0], abs=1e-8)
-        assert model._unit**2 * variance[place] == pytest.approx(cov[0, 0], abs=1e-8)
+        assert unit * mean[place] == pytest.approx(expected[0], abs=1e-8)
+        assert unit**2 * variance[place] == pytest.approx(cov[0, 0], abs=1e-8)
 
 
 def test_the_sharpness_makes_left_out_labels_most_probable():

@@ -62,7 +62,8 @@ def test_a_maximum_is_found(kernel, learn, normalize):
     """No neighbour is better by 1e-3, or the noise is as small as it may be."""
     model = fitted(kernel, learn=learn, amplitude=3.0, normalize=normalize)
     theta = theta_of(model)
-    observed = model._posterior.observed.scaled(1 / model._unit)
+    output = model._outputs[0]
+    observed = output.posterior.observed.scaled(1 / output.unit)
     features = features_of(model._prior.spec, observed.ids, model._prior.engine)
     value, gradient = likelihood_at(theta, model._parameters, features, [observed])
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)

@@ -86,23 +86,23 @@ def test_gradients_that_do_not_arrive_are_an_error(make):
 @pytest.mark.parametrize(("most", "kind"), [(4096, CholeskySolver), (10, AutoSolver)])
 def test_a_few_nodes_are_factorised_at_once(monkeypatch, most, kind):
     monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", most)
-    assert type(regressor("auto")._posterior.system) is kind
-    assert type(regressor("cholesky")._posterior.system) is CholeskySolver
-    assert type(regressor("cg")._posterior.system) is CGSolver
+    assert type(regressor("auto")._outputs[0].posterior.system) is kind
+    assert type(regressor("cholesky")._outputs[0].posterior.system) is CholeskySolver
+    assert type(regressor("cg")._outputs[0].posterior.system) is CGSolver
 
 
 def test_more_are_factorised_where_many_answers_are_asked_for(monkeypatch):
     """By the costs of n³/3 + n²c/2 dense and 2·nnz·c·iterations sparse multiplications."""
     monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 10)
     model = regressor("auto")
-    system = model._posterior.system
+    system = model._outputs[0].posterior.system
     assert (system.best_for(1) is system) is False  # a factor of 15 nodes costs nothing
     n, nnz, iterations = 15, system._prior.observed.nnz, max(model.n_iter_, 10)
     enough = 20
     speed = enough * iterations * 2 * nnz / (n**3 / 3 + n**2 * enough / 2)
     monkeypatch.setattr(_solvers, "DENSE_SPEED", 5e8 / speed)
     model = regressor("auto")
-    system = model._posterior.system
+    system = model._outputs[0].posterior.system
     assert system.best_for(enough - 1) is system
     assert model.predict(NODES[: enough - 1], return_std=True)[1].shape == (enough - 1,)
     assert system._cholesky is None
@@ -112,13 +112,13 @@ def test_more_are_factorised_where_many_answers_are_asked_for(monkeypatch):
     monkeypatch.setattr(_solvers, "MAX_CHOLESKY_NODES", 14)
     again = regressor("auto")
     assert close(answers(again), answers(regressor("cholesky")))
-    assert again._posterior.system._cholesky is None
+    assert again._outputs[0].posterior.system._cholesky is None
 
 
 def test_a_chosen_factor_is_of_the_same_matrix(monkeypatch):
     monkeypatch.setattr(_solvers, "MAX_DIRECT_NODES", 10)
     sides = RNG.normal(size=(15, 40))
-    system = regressor("auto")._posterior.system
+    system = regressor("auto")._outputs[0].posterior.system
     assert np.allclose(system.best_for(10**6).solve(sides), system.solve(sides), rtol=0, atol=1e-7)
 
 
