@@ -9,7 +9,7 @@ from walkernel.operators._explanation import Explanation
 from walkernel.operators._groups import Groups, normalize_columns, standard_errors
 from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors
 from walkernel.operators._polynomial import polynomial_engine, polynomial_operator
-from walkernel.operators._precision import SparsePrecision, has_sparse_factor
+from walkernel.operators._precision import SparseFactor, SparsePrecision, has_sparse_factor
 
 __all__ = [
     "ChebyshevBasis",
@@ -20,6 +20,7 @@ __all__ = [
     "KernelOperator",
     "LeadingEigenvectors",
     "Neighbors",
+    "SparseFactor",
     "SparsePrecision",
     "States",
     "estimate_kernel",

@@ -27,7 +27,15 @@ from walkernel._door import warn
 from walkernel.kernels import Kernel
 from walkernel.tasks._learning import Learned, Trials, scaled_problem
 from walkernel.tasks._likelihood import LOG_2PI, LOGARITHMIC, Hyperparameters
-from walkernel.tasks._moments import Candidate, Moments, Search, compare_kernels, kernel_family, lengthscales
+from walkernel.tasks._moments import (
+    Candidate,
+    Moments,
+    Search,
+    compare_kernels,
+    kernel_family,
+    lengthscales,
+    markov_family,
+)
 from walkernel.tasks._observations import Array, Observations
 
 NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
@@ -89,12 +97,15 @@ def learn_by_moments(
     learn: tuple[str, ...],
     kernel: Kernel | None,
     normalize: bool | None,
+    *,
+    only_markov: bool = False,
 ) -> tuple[Learned, list[Candidate]]:
     """Return the hyper-parameters of largest likelihood, and the kernels that were compared.
 
     ``data`` are sets of observations of the nodes of the moments, at most 500: the kernel is chosen by the
     sum of their likelihoods, amplitude and noise for each of them. Where no kernel is given, the whole family
-    is compared, with and without normalisation if ``normalize`` is None.
+    is compared, with and without normalisation if ``normalize`` is None, or the
+    part of it with sparse inverses.
     """
     outputs = Outputs(data, [start] * len(data), learn)
     fits: dict[tuple[Kernel, bool], Fit] = {}
@@ -108,7 +119,8 @@ def learn_by_moments(
         value = fit(kernel, moments.exact(kernel), start.normalize)
         candidates = [Candidate(kernel, value, start.normalize)]
     else:
-        kinds = kernel_family(moments.graph) if kernel is None else [lengthscales(moments.graph, kernel)]
+        family = markov_family(moments.graph) if only_markov else kernel_family(moments.graph)
+        kinds = family if kernel is None else [lengthscales(moments.graph, kernel)]
         search = compare_kernels(moments, kinds, fit, normalize)
         candidates = search.candidates()
         _refine(moments, search, candidates[0], fit)

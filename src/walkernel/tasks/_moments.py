@@ -264,11 +264,17 @@ def _kinds(matrix: str, scale: float) -> Iterator[list[Kernel]]:
 def wide_family(graph: Graph, matrix: str, narrowest: float) -> list[list[Kernel]]:
     """Return Matérn kernels with ν = 1, 2 and 3 of the same widths, from narrow to wide.
 
-    (1 + sL)^-ν has s = 4, 16, … times the unit of the matrix, from ``narrowest`` on.
+    (1 + sL)^-ν has s = ¼, 1, 4, … times the unit of the matrix, from ``narrowest`` on.
     """
     unit = degree_ratio(graph) if matrix == "combinatorial" else 1.0
-    widths = [unit * 4.0**j for j in range(1, WIDTHS) if unit * 4.0**j >= narrowest]
+    widths = [unit * 4.0**j for j in range(-1, WIDTHS) if unit * 4.0**j >= narrowest]
     return [[Matern(nu, math.sqrt(2 * nu * s), matrix=matrix) for s in widths] for nu in WIDE_SMOOTHNESS]
+
+
+def markov_family(graph: Graph) -> list[list[Kernel]]:
+    """Return the kernels with a sparse inverse to try where none is given."""
+    matrices = dict.fromkeys(kind[0].matrix for kind in kernel_family(graph))
+    return [kind for matrix in matrices for kind in wide_family(graph, matrix, 0.0)]
 
 
 class Search:
@@ -361,7 +367,8 @@ def compare_kernels(
     """Compare kernels of some kinds, and wider ones while the widest is the best."""
     search = Search(moments, score, normalize)
     matrix = kinds[0][0].matrix
-    factored = len(kinds) > 1 and has_sparse_factor(moments.graph)
+    given = len(kinds) == 1 or kinds[0][0].resolvent_power() is not None
+    factored = not given and has_sparse_factor(moments.graph)
     first = max([n for n in ROUNDS[:4] if moments.affords(matrix, n, COMFORTABLE_WORK)], default=0)
     for n_terms in (n for n in ROUNDS if n >= first):
         if n_terms > max(first, ROUNDS[0]) and (factored or not moments.affords(matrix, n_terms)):
@@ -373,7 +380,7 @@ def compare_kernels(
         if widest is None:
             break
     if factored and widest is not None:
-        narrowest = (widest.kernel.lengthscale or 0.0) ** 2 / 64
+        narrowest = max(4.0, (widest.kernel.lengthscale or 0.0) ** 2 / 64)
         search.extend(wide_family(moments.graph, widest.kernel.matrix, narrowest))
     search.try_plain()
     return search

@@ -13,28 +13,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 import scipy.special
 from numpy.typing import NDArray
 
 from walkernel.graph import Graph
-from walkernel.operators import ChebyshevBasis
+from walkernel.operators import ChebyshevBasis, SparseFactor, SparsePrecision
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._moments import Basis, exact_covariance, isolated_variance, required_terms
 from walkernel.tasks._observations import Array
 from walkernel.tasks._posterior import Posterior, posterior_variances
-from walkernel.tasks._solvers import CovarianceProducts, Prior
+from walkernel.tasks._solvers import CovarianceProducts, Prior, Solver
 
 MAX_EXACT_SCALES = 2**32
 """Multiplications that exact scales at all nodes may take; for more they are estimated from draws."""
 MAX_EXACT_NODES = 512
 """Nodes up to which posterior variances are exact; those of more nodes are estimated from draws."""
-SCALE_DRAWS = 256
-"""Draws from which the scales of a normalised prior are estimated."""
+SCALE_DRAWS, MAX_DRAWN = 256, 2**26
+"""Draws from which the scales of a normalised prior are estimated; and numbers that are drawn at a time."""
+MIN_MARKOV_NODES = 1024
+"""Observed nodes from which a kernel with a sparse inverse is conditioned by that inverse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +76,11 @@ class PolynomialPrior:
             if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
                 found = self.basis.squared_norms(terms)
         if found is None:
-            draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
-            squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
-            found = shrunk_towards_degrees(self.graph, squares, SCALE_DRAWS)
+            rng, squares = np.random.default_rng(0), np.zeros(self.graph.n_nodes)
+            for n_draws in draws_at_once(self.graph.n_nodes):
+                draws = self.draw_roots(n_draws, rng)
+                squares += np.einsum("ij,ij->i", draws, draws)
+            found = shrunk_towards_degrees(self.graph, squares / SCALE_DRAWS, SCALE_DRAWS)
         scales = np.sqrt(np.maximum(found, np.finfo(float).tiny))
         scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
         return scales
@@ -98,10 +103,13 @@ class PolynomialPrior:
     def at(self, ids: NDArray[np.int64], hyper: Hyperparameters | None = None) -> NodePrior:
         """Return the prior of g at some nodes, with another amplitude and nugget if given."""
         hyper = hyper or self.hyper
+        return NodePrior(ids, hyper.amplitude, self, hyper.nugget)
+
+    def covariance(self, ids: NDArray[np.int64]) -> Array:
+        """Return K at some nodes, (n, n)."""
         if self.known is not None and np.array_equal(ids, self.known[0]):
-            return NodePrior(ids, hyper.amplitude, self, self.known[1], hyper.nugget)
-        K = exact_covariance(self.basis, self.hyper.kernel, ids)
-        return NodePrior(ids, hyper.amplitude, self, K, hyper.nugget)
+            return self.known[1]
+        return exact_covariance(self.basis, self.hyper.kernel, ids)
 
     def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
         """Yield all the nodes at once: what they cost does not depend on their number."""
@@ -119,10 +127,13 @@ class PolynomialPrior:
             return posterior_variances(posteriors, nodes, columns)
         result = np.empty((nodes.size, len(posteriors)))
         for which, posterior in enumerate(posteriors):
-            drawn, beta = posterior.draw(SCALE_DRAWS, np.random.default_rng(1))
-            functions = posterior.prior.values(nodes, drawn) + columns @ beta
-            functions -= posterior.mean(nodes, columns)[:, None]
-            result[:, which] = np.einsum("ij,ij->i", functions, functions) / SCALE_DRAWS
+            rng, squares = np.random.default_rng(1), np.zeros(nodes.size)
+            for n_draws in draws_at_once(self.graph.n_nodes):
+                drawn, beta = posterior.draw(n_draws, rng)
+                functions = posterior.prior.values(nodes, drawn) + columns @ beta
+                functions -= posterior.mean(nodes, columns)[:, None]
+                squares += np.einsum("ij,ij->i", functions, functions)
+            result[:, which] = squares / SCALE_DRAWS
         return result
 
 
@@ -131,7 +142,6 @@ class NodePrior(Prior):
     """The prior at observed nodes; nodes are given by their ids, (n,)."""
 
     source: PolynomialPrior
-    kernel_at: Array = field(repr=False)  # K at the observed nodes, (n, n)
     nugget: float = 0.0  # ν
 
     @property
@@ -145,7 +155,8 @@ class NodePrior(Prior):
     def covariance(self) -> Array:
         """The covariance of the observed nodes, (n, n)."""
         scales = self._observed_scales
-        result = self.amplitude**2 * self.kernel_at / scales / scales[:, None]
+        K = self.source.covariance(self.observed)
+        result = self.amplitude**2 * K / scales / scales[:, None]
         result[np.diag_indices_from(result)] += self.nugget**2
         return result
 
@@ -157,6 +168,14 @@ class NodePrior(Prior):
         """Return the products with the covariance of the observed nodes."""
         matrix = self.covariance
         return CovarianceProducts(lambda V: matrix @ V, matrix.diagonal(), len(matrix))
+
+    def direct_solver(self, variances: Array) -> Solver | None:
+        """Return the solver by the sparse inverse of the kernel where it has one and nodes are many."""
+        basis = self.source.basis
+        if not isinstance(basis, SparsePrecision) or self.observed.size < MIN_MARKOV_NODES:
+            return None
+        factors = self.amplitude / self._observed_scales
+        return MarkovSolver(basis, self.observed, factors, variances + self.nugget**2)
 
     def with_nodes(self, nodes: NDArray[np.int64]) -> Array:
         """Return the covariances with other nodes, (n, k)."""
@@ -194,7 +213,8 @@ class NodePrior(Prior):
         result /= self.scales[:, None]
         result[self.source.basis.isolated] = 0.0
         own = self.source.basis.isolated[self.observed]
-        result[self.observed[own]] = self.covariance.diagonal()[own, None] * columns[own]
+        alone = self.amplitude**2 * self.source.isolated_variance / self._observed_scales[own] ** 2
+        result[self.observed[own]] = alone[:, None] * columns[own]
         result[self.observed] += self.nugget**2 * columns
         return result.reshape(-1, *dual.shape[1:])
 
@@ -206,6 +226,38 @@ class NodePrior(Prior):
         """Return draws of g at all nodes, as ``values`` takes them."""
         drawn = self.amplitude * self.source.draw_roots(n_draws, rng) / self.scales[:, None]
         return drawn + self.nugget * rng.standard_normal(drawn.shape) if self.nugget else drawn
+
+
+class MarkovSolver(Solver):
+    """Solutions with S = FKFᵀ + R by the sparse inverse Q of K, for any number of observed nodes.
+
+    F has an entry f_i for each observed node, R is diagonal, and S⁻¹ = R⁻¹ − R⁻¹F (Q + FᵀR⁻¹F)⁻¹ FᵀR⁻¹.
+    """
+
+    def __init__(
+        self, basis: SparsePrecision, observed: NDArray[np.int64], factors: Array, variances: Array
+    ) -> None:
+        self._observed, self._n_nodes = observed, basis.graph.n_nodes
+        self._variances, self._factors = variances, factors
+        weights = np.zeros(self._n_nodes)
+        weights[observed] = factors**2 / variances
+        matrix = basis.precision + scipy.sparse.diags_array(weights)
+        self._inverse = SparseFactor(matrix, basis.n_threads)
+
+    def solve(self, sides: Array) -> Array:
+        """Return S⁻¹ B, (n, c)."""
+        columns = sides.reshape(len(sides), -1) / self._variances[:, None]
+        spread = np.zeros((self._n_nodes, columns.shape[1]))
+        spread[self._observed] = self._factors[:, None] * columns
+        smooth = self._inverse.solve(spread)[self._observed]
+        columns -= (self._factors / self._variances)[:, None] * smooth
+        return columns.reshape(sides.shape)
+
+
+def draws_at_once(n_nodes: int) -> list[int]:
+    """Return into how many draws at a time those of the scales are divided on a large graph."""
+    size = min(SCALE_DRAWS, max(32, MAX_DRAWN // n_nodes // 32 * 32))
+    return [size] * (SCALE_DRAWS // size) + [SCALE_DRAWS % size] * (SCALE_DRAWS % size > 0)
 
 
 def shrunk_towards_degrees(graph: Graph, squares: Array, n_draws: int) -> Array:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from walkernel._checks import one_of, real_number, refuse, whole_number
 from walkernel._door import warn
-from walkernel.engines import Engine, resolve
+from walkernel.engines import CPU, Engine, resolve
 from walkernel.features import Symmetric
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern, PowerSeries
+from walkernel.operators import SparsePrecision, has_sparse_factor
 from walkernel.planning import (
     check_covariance,
     checked_sampler,
@@ -36,7 +37,14 @@ from walkernel.tasks._learning import (
 )
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters
 from walkernel.tasks._moment_learning import learn_by_moments, refit_scales
-from walkernel.tasks._moments import Candidate, Moments, compared_nodes, exact_covariance, suited_basis
+from walkernel.tasks._moments import (
+    MIN_COMPARED_NODES,
+    Candidate,
+    Moments,
+    compared_nodes,
+    exact_covariance,
+    suited_basis,
+)
 from walkernel.tasks._nodes import NodeEstimator, check_random_seed
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._polynomial_prior import PolynomialPrior
@@ -46,6 +54,8 @@ from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, Sampler, WalkSpec
 
 LEARNED = ("lengthscale", "amplitude", "noise", "nugget", "modulation")
+MAX_REFIT_WORK = 2**36
+"""Multiplications for the covariances from which amplitude and noise are learned."""
 MAX_FREE_TERMS = 32
 """Maximum number of terms of a modulation function that is learned term by term."""
 
@@ -106,8 +116,19 @@ class NodeGP(NodeEstimator):
         return self.candidates_[0].kernel
 
     def _has_exact_rows(self, n_observed: int, learn: tuple[str, ...]) -> bool:
-        """Return whether the kernel is computed by exact rows for so many observed nodes."""
-        return self._choose_method(n_observed, self.kernel) == "polynomial" and "modulation" not in learn
+        """Return whether the kernel is computed exactly for so many observed nodes."""
+        if "modulation" in learn:
+            return False
+        exact = self._choose_method(n_observed, self.kernel) == "polynomial"
+        return exact or self._has_markov_prior()
+
+    def _has_markov_prior(self) -> bool:
+        """Return whether kernels with a sparse inverse serve any number of observed nodes."""
+        on_cpu = isinstance(resolve(self.engine), CPU)
+        if self.method != "auto" or self.sampler is not None or not on_cpu:
+            return False
+        suited = self.kernel is None or self.kernel.resolvent_power() is not None
+        return suited and has_sparse_factor(self.graph)
 
     def _search(
         self, data: Sequence[Observations], learn: tuple[str, ...], noise: float, nugget: float
@@ -122,7 +143,10 @@ class NodeGP(NodeEstimator):
             return moments, Learned(start, None, np.nan, 0, 0, 0, (start,) * (len(data) - 1))
         normalize = self.normalize if self.kernel is None else start.normalize
         compared = sample_nodes(data, seed, most)
-        learned, self.candidates_ = learn_by_moments(moments, compared, start, learn, self.kernel, normalize)
+        only_markov = self._choose_method(ids.size, self.kernel) == "walks"
+        learned, self.candidates_ = learn_by_moments(
+            moments, compared, start, learn, self.kernel, normalize, only_markov=only_markov
+        )
         return moments, learned
 
     def _exact_prior(
@@ -136,11 +160,17 @@ class NodeGP(NodeEstimator):
         """Return the prior for the kernel that was found, with amplitude and noise from all nodes."""
         ids, kernel = data[0].ids, learned.hyper.kernel
         basis = suited_basis(moments.basis(kernel.matrix), kernel, ids.size)
-        known = (ids, exact_covariance(basis, kernel, ids))
-        if learn and moments.ids.size < ids.size <= MAX_LEARNING_NODES:
+        most = refitted_nodes(basis) if isinstance(basis, SparsePrecision) else MAX_LEARNING_NODES
+        few = ids.size <= most
+        known = (ids, exact_covariance(basis, kernel, ids)) if few or joined is not None else None
+        if learn and known is not None and moments.ids.size < ids.size <= MAX_LEARNING_NODES:
             K = learned.hyper.normalized(known[1])
             K = K if joined is None else joined[0].at(joined[1], K, ids)
             learned = refit_scales(learned, K, data, learn)
+        elif learn and known is None:
+            some = sample_nodes(data, check_random_seed(self.random_state), most)
+            K = exact_covariance(basis, kernel, some[0].ids)
+            learned = refit_scales(learned, learned.hyper.normalized(K), some, learn)
         if joined is None:
             return learned, PolynomialPrior(basis, learned.hyper, known)
         attributes, combination = joined
@@ -200,6 +230,11 @@ class NodeGP(NodeEstimator):
         self.log_marginal_likelihood_value_ = learned.log_likelihood
         self.n_learned_from_, self.n_evaluations_ = learned.n_nodes, learned.n_evaluations
         self.method_, self.sampler_, self.n_features_in_ = prior.method, prior.sampler, 1
+
+
+def refitted_nodes(basis: SparsePrecision) -> int:
+    """Return how many observed nodes tell amplitude and noise: fewer where the factor is large."""
+    return int(np.clip(MAX_REFIT_WORK // basis.cost, MIN_COMPARED_NODES, MAX_LEARNING_NODES))
 
 
 def learned_names(learn: Any, kernel: Kernel | None, allowed: tuple[str, ...]) -> tuple[str, ...]:

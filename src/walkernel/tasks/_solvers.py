@@ -99,6 +99,10 @@ class Prior(ABC):
         """The covariance of the observed nodes, (n, n)."""
         return self.with_nodes(self.observed)
 
+    def direct_solver(self, variances: Array) -> Solver | None:
+        """Return a solver of the covariance plus diag(r) that needs no dense matrix, or None."""
+        return None
+
     def covariance_of(self, positions: NDArray[np.int64]) -> Array:
         """Return the covariance of some of the observed nodes, (k, k)."""
         return self.covariance[np.ix_(positions, positions)]
@@ -350,6 +354,9 @@ def make_solver(
     prior: Prior, variances: Array, *, solver: str, tol: float, max_iter: int, n_systems: int = 1
 ) -> Solver:
     """Return a solver of a²ΦΦᵀ + diag(r), one of ``n_systems`` systems, by its name."""
+    direct = prior.direct_solver(variances) if solver == "auto" else None
+    if direct is not None:
+        return direct
     small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2
     if solver == "cholesky" or (solver == "auto" and small):
         return cholesky_solver(prior, variances)

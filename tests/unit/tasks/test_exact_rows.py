@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import graphs
 import walkernel as wk
-from walkernel.tasks import _polynomial_prior
+from walkernel.tasks import _moments, _polynomial_prior
 
 KERNEL = wk.Diffusion(2.0)
 GRAPH = graphs.karate()
@@ -322,3 +322,73 @@ def test_kernels_that_polynomials_do_not_resolve_are_walked(estimator):
     assert estimator(GRAPH, kernel, n_walks=2**12).fit(KNOWN, y).method_ == "walks"
     with pytest.raises(ValueError, match="kernel must be positive semidefinite, of the normalized"):
         estimator(GRAPH, kernel, method="polynomial").fit(KNOWN, y)
+
+
+def wave(n=40, noise=0.1, n_known=300):
+    """A grid, its values, some nodes and noisy values there."""
+    graph = wk.datasets.grid(n, n).graph
+    rng = np.random.default_rng(0)
+    row, column = np.divmod(np.arange(n * n), n)
+    truth = np.sin(row / 9) + np.cos(column / 7)
+    known = rng.choice(n * n, n_known, replace=False)
+    return graph, truth, known, truth[known] + noise * rng.standard_normal(n_known)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_sparse_inverse_conditions_as_dense_covariances_do(normalize, monkeypatch):
+    graph, _, known, y = wave()
+    monkeypatch.setattr(_moments, "COMFORTABLE_WORK", 1)
+    options = {"learn": (), "amplitude": 1.3, "noise": 0.1, "nugget": 0.05, "normalize": normalize}
+    found = []
+    for least in (10**9, 1):
+        monkeypatch.setattr(_polynomial_prior, "MIN_MARKOV_NODES", least)
+        model = wk.NodeGPRegressor(graph, wk.Matern(2, 20.0, matrix="combinatorial"), **options)
+        mean, std = model.fit(known, y).predict(np.arange(100), return_std=True)
+        found.append(np.column_stack([mean, std, model.sample_y(range(100), 3, random_state=1)]))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    assert "sparse factorisation" in str(model.explain())
+
+
+def test_wide_signals_on_a_grid_take_a_wide_kernel(monkeypatch):
+    graph, truth, known, y = wave()
+    monkeypatch.setattr(_moments, "COMFORTABLE_WORK", 2**24)
+    model = wk.NodeGPRegressor(graph).fit(known, y)
+    mean, std = model.predict(np.arange(graph.n_nodes), return_std=True)
+    assert model.kernel_.resolvent_power() is not None
+    assert 0.09 < model.noise_ < 0.11
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.05
+    assert np.mean(np.abs(mean - truth) < 1.96 * std) > 0.9
+
+
+def test_many_observations_of_a_grid_are_conditioned_by_the_sparse_inverse():
+    graph, truth, known, y = wave(70, n_known=4500)
+    model = wk.NodeGPRegressor(graph).fit(known, y)
+    assert model.method_ == "polynomial"
+    assert 0.09 < model.noise_ < 0.11
+    assert np.sqrt(np.mean((model.predict(np.arange(graph.n_nodes)) - truth) ** 2)) < 0.04
+
+
+def test_normalisation_is_chosen_by_likelihood():
+    """Draws of a kernel whose variances differ by nodes, and draws of its correlations."""
+    graph = wk.datasets.barabasi_albert(400, 2, seed=1).graph
+    K = wk.exact_kernel(graph, wk.Diffusion(3.0))
+    scales = np.sqrt(K.diagonal())
+    for normalize, covariance in ((False, K / K.diagonal().mean()), (True, K / scales / scales[:, None])):
+        values, vectors = np.linalg.eigh(covariance)
+        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        rng = np.random.default_rng(3)
+        y = root @ rng.standard_normal(400) + 0.1 * rng.standard_normal(400)
+        model = wk.NodeGPRegressor(graph).fit(np.arange(0, 400, 2), y[::2])
+        assert model.normalize_ is normalize
+        assert {one.normalize for one in model.candidates_} == {True, False}
+    fixed = wk.NodeGPRegressor(graph, normalize=True).fit([0, 9, 20], [1.0, 2.0, 4.0])
+    assert {one.normalize for one in fixed.candidates_} == {True}
+
+
+@pytest.mark.parametrize("matrix", ["normalized", "combinatorial"])
+def test_nodes_without_edges_have_the_variance_of_the_kernel(matrix):
+    graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], n_nodes=6)
+    kernel = wk.Diffusion(1.5, matrix=matrix)
+    model = wk.NodeGPRegressor(graph, kernel, learn=(), normalize=False, mean="zero").fit([0, 4], [1.0, 2.0])
+    _, std = model.predict([5], return_std=True)
+    assert std[0] ** 2 == pytest.approx(wk.exact_kernel(graph, kernel)[5, 5], rel=1e-6)

@@ -88,8 +88,9 @@ def test_learned_parameters_are_those_of_the_dense_covariance(combine):
     model = wk.NodeGPRegressor(graph, features=features, combine=combine).fit(known, y)
     book = Textbook(model, known, y)
     mean, std = model.predict(range(196), return_std=True)
-    assert np.allclose(mean, book.mean, atol=1e-6)
-    assert np.allclose(std, np.sqrt(book.covariance.diagonal()), atol=1e-6)
+    # a wide kernel is nearly constant, which multiplies the error of its polynomial, 1e-8
+    assert np.allclose(mean, book.mean, atol=2e-5)
+    assert np.allclose(std, np.sqrt(book.covariance.diagonal()), atol=2e-5)
     assert model.feature_lengthscale_ in _attributes.LENGTHSCALES
     assert np.isnan(model.graph_share_) == (combine == "product")
     theta = np.log([model.kernel_.lengthscale, model.amplitude_, model.noise_])

@@ -66,7 +66,8 @@ def test_the_kernel_is_shared_and_scales_belong_to_each_output():
         total += alone.log_marginal_likelihood_value_
         assert alone.amplitude_ == pytest.approx(model.amplitude_[i], rel=1e-2)
         assert alone.noise_ == pytest.approx(model.noise_[i], rel=1e-2)
-    assert model.log_marginal_likelihood_value_ == pytest.approx(total, abs=1e-2)
+    # moments are kept in single precision, rows of a given kernel in double
+    assert model.log_marginal_likelihood_value_ == pytest.approx(total, abs=5e-2)
 
 
 def test_the_kernel_has_the_largest_sum_of_likelihoods():
