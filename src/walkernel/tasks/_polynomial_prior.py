@@ -66,12 +66,8 @@ class PolynomialPrior:
 
     @cached_property
     def scales(self) -> Array:
-        """The scales s at all nodes, (n_nodes,), estimated from draws."""
-        found = self.basis.diagonal(self.terms)
-        if found is None and isinstance(self.basis, ChebyshevBasis):
-            n, terms = self.graph.n_nodes, self._root_terms
-            if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
-                found = self.basis.squared_norms(terms)
+        """The scales s at all nodes, (n_nodes,), estimated from draws where exact ones take too long."""
+        found = self.exact_variances
         if found is None:
             draws = self.draw_roots(SCALE_DRAWS, np.random.default_rng(0))
             squares = np.einsum("ij,ij->i", draws, draws) / SCALE_DRAWS
@@ -79,6 +75,16 @@ class PolynomialPrior:
         scales = np.sqrt(np.maximum(found, np.finfo(float).tiny))
         scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
         return scales
+
+    @cached_property
+    def exact_variances(self) -> Array | None:
+        """K_ii at all nodes, (n_nodes,), or None where it takes too long; not of nodes without neighbours."""
+        found = self.basis.diagonal(self.terms)
+        if found is None and isinstance(self.basis, ChebyshevBasis):
+            n, terms = self.graph.n_nodes, self._root_terms
+            if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
+                found = self.basis.squared_norms(terms)
+        return found
 
     @property
     def isolated_variance(self) -> float:
@@ -117,13 +123,7 @@ class PolynomialPrior:
         distinct = np.unique(nodes)
         if distinct.size <= MAX_EXACT_NODES or self.basis.diagonal(self.terms) is not None:
             return posterior_variances(posteriors, nodes, columns)
-        result = np.empty((nodes.size, len(posteriors)))
-        for which, posterior in enumerate(posteriors):
-            drawn, beta = posterior.draw(SCALE_DRAWS, np.random.default_rng(1))
-            functions = posterior.prior.values(nodes, drawn) + columns @ beta
-            functions -= posterior.mean(nodes, columns)[:, None]
-            result[:, which] = np.einsum("ij,ij->i", functions, functions) / SCALE_DRAWS
-        return result
+        return drawn_variances(posteriors, nodes, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +206,17 @@ class NodePrior(Prior):
         """Return draws of g at all nodes, as ``values`` takes them."""
         drawn = self.amplitude * self.source.draw_roots(n_draws, rng) / self.scales[:, None]
         return drawn + self.nugget * rng.standard_normal(drawn.shape) if self.nugget else drawn
+
+
+def drawn_variances(posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
+    """Return the variances of g + hβ at some nodes from draws about the mean, (k, posteriors)."""
+    result = np.empty((nodes.size, len(posteriors)))
+    for which, posterior in enumerate(posteriors):
+        drawn, beta = posterior.draw(SCALE_DRAWS, np.random.default_rng(1))
+        functions = posterior.prior.values(nodes, drawn) + columns @ beta
+        functions -= posterior.mean(nodes, columns)[:, None]
+        result[:, which] = np.einsum("ij,ij->i", functions, functions) / SCALE_DRAWS
+    return result
 
 
 def shrunk_towards_degrees(graph: Graph, squares: Array, n_draws: int) -> Array:
