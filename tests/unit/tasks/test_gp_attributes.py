@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import walkernel as wk
-from walkernel.tasks import _attributes, _polynomial_prior, _solvers
+from walkernel.tasks import _attributes, _moments, _polynomial_prior, _solvers
 
 COMBINED = ("product", "sum")
 
@@ -228,3 +228,14 @@ def test_units_of_attributes_do_not_matter():
         for x in (features, features * [1e8, -1e-9] + [1e7, 0.0])
     ]
     assert np.allclose(*found, rtol=1e-5)
+
+
+def test_a_generator_as_seed_and_more_nodes_than_are_compared(monkeypatch):
+    monkeypatch.setattr(_moments, "MIN_COMPARED_NODES", 60)
+    monkeypatch.setattr(_moments, "MAX_COMPARED_NODES", 60)
+    graph, features, truth, known, y = simulated(2, informative=True)
+    seed = np.random.RandomState(3)
+    model = wk.NodeGPRegressor(graph, features=features, random_state=seed).fit(known, y)
+    assert model.combine_ == "sum"
+    assert model.n_learned_from_ == 90  # amplitude and noise
+    assert error(model.predict(range(196)), truth, known) < 0.4
