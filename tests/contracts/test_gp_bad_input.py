@@ -115,6 +115,7 @@ REGRESSION = [
      "features must be columns that differ between nodes, got a constant column 1. Leave it out."),
     *[({"combine": bad}, VALUE, f"combine must be one of 'auto', 'product', 'sum', 'linear', got {bad!r}.")
       for bad in ("both", None)],
+    ({"combine": "linear"}, VALUE, "features must be given for combine='linear', got None."),
     *[({"features": COLUMN, "combine": bad}, VALUE, f"combine must be 'auto' or 'linear'; walks; {bad!r}.")
       for bad in ("product", "sum")],
     ({"features": COLUMN, "combine": "sum", "method": "auto", "twins": True}, VALUE, "combine must; twins"),

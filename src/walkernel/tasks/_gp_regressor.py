@@ -33,7 +33,7 @@ from walkernel.tasks._attributes import (
     join_attributes,
     standardized_attributes,
 )
-from walkernel.tasks._learning import Learned, sample_nodes
+from walkernel.tasks._learning import Learned
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, Parameters, log_likelihood
 from walkernel.tasks._nodes import check_random_seed, given_targets, node_ids
 from walkernel.tasks._observations import (
@@ -66,7 +66,8 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
 
     With exact rows, kernels and lengthscales are compared on at most 500 observed nodes; amplitude and noise
     are those of up to 2000. Standard deviations at more than 512 nodes are those of 256 draws of the
-    posterior, 4 % off at most nodes, unless few eigenvectors carry the kernel: then they are exact too.
+    posterior, 4 % off at most nodes, unless few eigenvectors carry the kernel: then they are exact too. With
+    products and sums of attributes they are exact on graphs of some thousand nodes, else 6 % off.
 
     With walks, K is ΦΦᵀ of a single set of walks, so the prior is positive semidefinite. The upward bias of
     its diagonal is not subtracted, because intervals would then be too narrow; the noise is fitted in its
@@ -174,6 +175,14 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     >>> mean, std = model.predict(range(60), return_std=True)
     >>> bool(abs(mean - truth).max() < 0.4), std.shape
     (True, (60,))
+
+    Two outputs, and an attribute of the nodes:
+
+    >>> weight = np.arange(60.0) % 7
+    >>> Y = np.column_stack([y, y + weight[::3]])
+    >>> model = wk.NodeGPRegressor(ring, features=weight).fit(range(0, 60, 3), Y)
+    >>> model.combine_, model.predict(range(60)).shape, model.noise_.shape
+    ('linear', (60, 2), (2,))
     """
 
     normalize: bool | None = None  # type: ignore[assignment]
@@ -242,6 +251,8 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         """Return the attributes of nodes, and the ways of using them that are to be compared."""
         combine = one_of("combine", self.combine, COMBINATIONS)
         if self.features is None:
+            if combine != "auto":
+                refuse("features", f"given for combine={combine!r}", None)
             return None
         values = standardized_attributes(self.graph, self.features)
         is_exact = self._has_exact_rows(observed.ids.size, learn) and not self.twins
@@ -271,9 +282,9 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         """Learn the hyper-parameters and how attributes enter; ``linear`` has them in the mean."""
         way = Combination(attributes.kinds[0])
         if len(attributes.kinds) > 1 or way.kind in ("product", "sum"):
-            moments, learned = self._search(data, learn, *scales)
-            seed = check_random_seed(self.random_state)
-            some, others = (sample_nodes(one, seed, moments.ids.size) for one in (data, linear))
+            moments, learned = self._search(data, learn, scales, check_random_seed(self.random_state))
+            places = np.searchsorted(data[0].ids, moments.ids)
+            some, others = ([one.select_nodes(places) for one in many] for many in (data, linear))
             learned, way = join_attributes(attributes, moments, some, others, learned, learn)
             if way.kind != "linear":
                 joined = None if way.kind == "none" else (attributes, way)

@@ -188,7 +188,7 @@ def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[floa
         rest = float(products[0, 0] - outer @ np.linalg.solve(inner, outer))
         volume = float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
         free = len(sides) - len(inner)
-        square = max(rest, np.finfo(float).tiny) / free
+        square = max(rest, np.finfo(float).tiny) / free if free else 1.0  # else the mode of its prior
         value = -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume)
         return value - 0.5 * (0.5 * math.log(square * unit) / AMPLITUDE_SPREAD) ** 2, square
 

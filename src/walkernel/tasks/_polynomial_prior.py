@@ -69,12 +69,8 @@ class PolynomialPrior:
 
     @cached_property
     def scales(self) -> Array:
-        """The scales s at all nodes, (n_nodes,), estimated from draws."""
-        found = self.basis.diagonal(self.terms)
-        if found is None and isinstance(self.basis, ChebyshevBasis):
-            n, terms = self.graph.n_nodes, self._root_terms
-            if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
-                found = self.basis.squared_norms(terms)
+        """The scales s at all nodes, (n_nodes,), estimated from draws where exact ones take too long."""
+        found = self.exact_variances
         if found is None:
             rng, squares = np.random.default_rng(0), np.zeros(self.graph.n_nodes)
             for n_draws in draws_at_once(self.graph.n_nodes):
@@ -84,6 +80,16 @@ class PolynomialPrior:
         scales = np.sqrt(np.maximum(found, np.finfo(float).tiny))
         scales[self.basis.isolated] = math.sqrt(self.isolated_variance)
         return scales
+
+    @cached_property
+    def exact_variances(self) -> Array | None:
+        """K_ii at all nodes, (n_nodes,), or None where it takes too long; not of nodes without neighbours."""
+        found = self.basis.diagonal(self.terms)
+        if found is None and isinstance(self.basis, ChebyshevBasis):
+            n, terms = self.graph.n_nodes, self._root_terms
+            if n * terms.size * self.basis.cost <= MAX_EXACT_SCALES:
+                found = self.basis.squared_norms(terms)
+        return found
 
     @property
     def isolated_variance(self) -> float:
@@ -125,16 +131,7 @@ class PolynomialPrior:
         distinct = np.unique(nodes)
         if distinct.size <= MAX_EXACT_NODES or self.basis.diagonal(self.terms) is not None:
             return posterior_variances(posteriors, nodes, columns)
-        result = np.empty((nodes.size, len(posteriors)))
-        for which, posterior in enumerate(posteriors):
-            rng, squares = np.random.default_rng(1), np.zeros(nodes.size)
-            for n_draws in draws_at_once(self.graph.n_nodes):
-                drawn, beta = posterior.draw(n_draws, rng)
-                functions = posterior.prior.values(nodes, drawn) + columns @ beta
-                functions -= posterior.mean(nodes, columns)[:, None]
-                squares += np.einsum("ij,ij->i", functions, functions)
-            result[:, which] = squares / SCALE_DRAWS
-        return result
+        return drawn_variances(posteriors, nodes, columns, self.graph.n_nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +255,20 @@ def draws_at_once(n_nodes: int) -> list[int]:
     """Return into how many draws at a time those of the scales are divided on a large graph."""
     size = min(SCALE_DRAWS, max(32, MAX_DRAWN // n_nodes // 32 * 32))
     return [size] * (SCALE_DRAWS // size) + [SCALE_DRAWS % size] * (SCALE_DRAWS % size > 0)
+
+
+def drawn_variances(posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array, n_nodes: int) -> Array:
+    """Return the variances of g + hβ at some nodes from draws about the mean, (k, posteriors)."""
+    result = np.empty((nodes.size, len(posteriors)))
+    for which, posterior in enumerate(posteriors):
+        rng, squares = np.random.default_rng(1), np.zeros(nodes.size)
+        for n_draws in draws_at_once(n_nodes):
+            drawn, beta = posterior.draw(n_draws, rng)
+            functions = posterior.prior.values(nodes, drawn) + columns @ beta
+            functions -= posterior.mean(nodes, columns)[:, None]
+            squares += np.einsum("ij,ij->i", functions, functions)
+        result[:, which] = squares / SCALE_DRAWS
+    return result
 
 
 def shrunk_towards_degrees(graph: Graph, squares: Array, n_draws: int) -> Array:

@@ -83,9 +83,9 @@ class NodeGP(NodeEstimator):
         self, data: Sequence[Observations], learn: tuple[str, ...], noise: float = 0.0, nugget: float = 0.0
     ) -> tuple[Learned, SomeGraphPrior]:
         """Learn the hyper-parameters from sets of observations of the same nodes, and return the prior."""
-        ids, engine = data[0].ids, resolve(self.engine)
-        if self._has_exact_rows(ids.size, learn):
-            moments, learned = self._search(data, learn, noise, nugget)
+        seed, engine = check_random_seed(self.random_state), resolve(self.engine)
+        if self._has_exact_rows(data[0].ids.size, learn):
+            moments, learned = self._search(data, learn, (noise, nugget), seed)
             return self._exact_prior(moments, data, learned, learn)
         units = own_units(data, learn, nugget)
         scaled = [one.scaled(unit) for one, unit in zip(data, units, strict=True)]
@@ -131,13 +131,13 @@ class NodeGP(NodeEstimator):
         return suited and has_sparse_factor(self.graph)
 
     def _search(
-        self, data: Sequence[Observations], learn: tuple[str, ...], noise: float, nugget: float
+        self, data: Sequence[Observations], learn: tuple[str, ...], scales: tuple[float, float], seed: int
     ) -> tuple[Moments, Learned]:
-        """Choose the kernel by moments of at most 500 observed nodes."""
-        ids, seed, most = data[0].ids, check_random_seed(self.random_state), compared_nodes(self.graph)
+        """Choose the kernel by moments of at most 500 observed nodes; noise and nugget are given."""
+        ids, most = data[0].ids, compared_nodes(self.graph)
         some = ids[sample_positions(ids.size, seed, most)]
         moments = Moments(self.graph, some, resolve(self.engine).n_threads)
-        start = self._start(self.kernel or Diffusion(), learn, noise, nugget)
+        start = self._start(self.kernel or Diffusion(), learn, *scales)
         if not learn:
             self.candidates_ = []
             return moments, Learned(start, None, np.nan, 0, 0, 0, (start,) * (len(data) - 1))

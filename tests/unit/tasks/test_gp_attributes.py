@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import walkernel as wk
-from walkernel.tasks import _attributes
+from walkernel.tasks import _attributes, _moments, _polynomial_prior, _solvers
 
 COMBINED = ("product", "sum")
 
@@ -194,18 +194,32 @@ def test_conditioning_on_other_nodes(combine):
     assert np.allclose(model.condition(known, y).predict(range(196)), before, rtol=1e-8)
 
 
-def test_means_and_deviations_in_blocks_and_at_many_nodes(monkeypatch):
-    from walkernel.tasks import _solvers
-
+def test_means_and_deviations_in_blocks_and_by_conjugate_gradients(monkeypatch):
     graph, features, _, known, y = simulated(8, informative=True, side=25)
     common = {"features": features[:, 0], "combine": "product", "learn": ("amplitude", "noise")}
     model = wk.NodeGPRegressor(graph, wk.Diffusion(5.0), **common).fit(known, y)
     whole = model.predict(range(625), return_std=True)
+    monkeypatch.setattr(_attributes, "MAX_BLOCK_ENTRIES", 625 * 7)
     monkeypatch.setattr(_solvers, "MAX_BLOCK_ENTRIES", 90 * 50)
-    assert np.allclose(whole, model.predict(range(625), return_std=True), rtol=1e-8)
+    again = model.condition(known, y).predict(range(625), return_std=True)
+    assert np.allclose(whole, again, rtol=1e-8)
     assert np.allclose(whole[1][:99], model.predict(range(99), return_std=True)[1], rtol=1e-6)
     cg = wk.NodeGPRegressor(graph, wk.Diffusion(5.0), **common, solver="cg", tol=1e-12).fit(known, y)
     assert np.allclose(cg.predict(range(625)), whole[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("combine", COMBINED)
+def test_deviations_at_many_nodes_of_a_large_graph_agree_with_exact_ones(combine, normalize, monkeypatch):
+    monkeypatch.setattr(_polynomial_prior, "MAX_EXACT_SCALES", 0)  # as on large graphs
+    graph, features, _, known, y = simulated(8, informative=True, side=25)
+    common = {"combine": combine, "normalize": normalize, "learn": ("amplitude", "noise")}
+    model = wk.NodeGPRegressor(graph, wk.Diffusion(8.0), features=features, **common).fit(known, y)
+    _, drawn = model.predict(range(625), return_std=True)
+    some = np.arange(0, 625, 5)
+    ratio = drawn[some] / model.predict(some, return_std=True)[1]
+    assert abs(ratio.mean() - 1) < 0.03
+    assert ratio.std() < 0.09  # √(3.5 / 256) / 2 is 0.058
 
 
 def test_units_of_attributes_do_not_matter():
@@ -215,3 +229,14 @@ def test_units_of_attributes_do_not_matter():
         for x in (features, features * [1e8, -1e-9] + [1e7, 0.0])
     ]
     assert np.allclose(*found, rtol=1e-5)
+
+
+def test_a_generator_as_seed_and_more_nodes_than_are_compared(monkeypatch):
+    monkeypatch.setattr(_moments, "MIN_COMPARED_NODES", 60)
+    monkeypatch.setattr(_moments, "MAX_COMPARED_NODES", 60)
+    graph, features, truth, known, y = simulated(2, informative=True)
+    seed = np.random.RandomState(3)
+    model = wk.NodeGPRegressor(graph, features=features, random_state=seed).fit(known, y)
+    assert model.combine_ == "sum"
+    assert model.n_learned_from_ == 90  # amplitude and noise
+    assert error(model.predict(range(196)), truth, known) < 0.4

@@ -146,3 +146,11 @@ def test_the_likelihood_at_another_lengthscale_is_that_of_a_fit_there():
     theta = np.log([3.0, 0.7, 0.2])
     other = wk.NodeGPRegressor(GRAPH, wk.Diffusion(3.0), learn=(), amplitude=0.7, noise=0.2).fit(KNOWN, y)
     assert model.log_marginal_likelihood(theta) == pytest.approx(other.log_marginal_likelihood(), rel=1e-8)
+
+
+def test_a_single_observation_is_the_mean_everywhere():
+    features = np.sin(np.arange(34.0))
+    for y, options in (([2.5], {}), ([[2.5, -1e3]], {}), ([2.5], {"features": features})):
+        mean, std = wk.NodeGPRegressor(GRAPH, **options).fit([4], y).predict([0, 4], return_std=True)
+        assert np.allclose(mean, y)
+        assert (std > 0).all()
