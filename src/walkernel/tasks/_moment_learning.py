@@ -42,6 +42,8 @@ NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
 """Ratios λ of noise and prior variance that are compared before the best one is refined."""
 MIN_EIGENVALUE = 1e-9
 """Eigenvalues of a covariance, relative to the largest, below which they count as rounding."""
+MIN_FREE_SHARE = 1e-4
+"""Least share of its variance that a kernel has beyond the columns of the mean."""
 AMPLITUDE_SPREAD = 1.0
 """Standard deviation of the prior of log a about the spread of y: few observations leave a undetermined."""
 
@@ -104,13 +106,16 @@ def learn_by_moments(
 
     ``data`` are sets of observations of the nodes of the moments, at most 500: the kernel is chosen by the
     sum of their likelihoods, amplitude and noise for each of them. Where no kernel is given, the whole family
-    is compared, with and without normalisation if ``normalize`` is None, or the
-    part of it with sparse inverses.
+    is compared, with and without normalisation if ``normalize`` is None, or the part of it that has sparse
+    inverses. Kernels that are constant at the nodes, but for 1e-4 of their variance, are left out: they are
+    hardly wider than others, and have fewer digits.
     """
     outputs = Outputs(data, [start] * len(data), learn)
     fits: dict[tuple[Kernel, bool], Fit] = {}
 
     def fit(kernel: Kernel, K: Array, normalize: bool) -> float:
+        if fits and free_share(K, data[0]) < MIN_FREE_SHARE:
+            return -math.inf
         scaled = replace(start, normalize=normalize).normalized(K)
         fits[kernel, normalize] = outputs.fit(scaled, kernel, normalize)
         return fits[kernel, normalize].value
@@ -166,7 +171,7 @@ def _best_scales(
     simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn
     simple = simple and not any(hyper.nugget for hyper in hypers)
     once = all(one.place.size == one.ids.size and not one.variances.any() for one in data)
-    values, vectors = np.linalg.eigh(K)
+    values, vectors = np.linalg.eigh(beyond_columns(K, data[0].sides[:, 1:]) if once else K)
     values = np.maximum(values, MIN_EIGENVALUE * values[-1])
     pairs = list(zip(hypers, data, strict=True))
     if simple and once:
@@ -179,7 +184,7 @@ def _best_scales(
 
 def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[float, Hyperparameters]:
     """Return the best likelihood, amplitude and noise from eigenvalues of K, (n,), and rotated sides."""
-    unit = _free_variance(values, sides[:, 1:])
+    unit = float(values.sum()) / max(1, values.size - sides.shape[1] + 1)
 
     def profile(log_ratio: float) -> tuple[float, float]:
         weights = 1 / (values + math.exp(log_ratio))
@@ -204,11 +209,20 @@ def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[floa
     return value, replace(hyper, amplitude=amplitude, noise=noise)
 
 
-def _free_variance(values: Array, columns: Array) -> float:
-    """Return the mean variance of K beyond the columns of the mean, in the basis of its eigenvectors."""
-    whole = float(values.mean())
-    if columns.shape[1] == 0:
-        return whole
+def beyond_columns(K: Array, columns: Array) -> Array:
+    """Return the covariance of what g has beyond the columns of the mean, (n, n).
+
+    The likelihood is the same, because β has a flat prior, and loses no digits to a part that β explains.
+    """
     span, _ = np.linalg.qr(columns)
-    free = float(values.sum() - (values @ span**2).sum()) / max(1, values.size - span.shape[1])
-    return max(free, MIN_EIGENVALUE * whole)
+    rest = K - span @ (span.T @ K)
+    rest -= (rest @ span) @ span.T
+    return np.asarray((rest + rest.T) / 2)
+
+
+def free_share(K: Array, observed: Observations) -> float:
+    """Return the share of the variance of g, at all observed nodes, beyond the columns of the mean."""
+    columns = observed.sides[:, 1:]
+    if observed.place.size != observed.ids.size or observed.ids.size <= columns.shape[1]:
+        return 1.0
+    return float(beyond_columns(K, columns).trace() / K.trace())
