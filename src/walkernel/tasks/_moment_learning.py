@@ -149,7 +149,8 @@ def _refine(
     place = [one.kernel for one in tried].index(kernel)
     ends = tried[max(0, place - 1)].kernel, tried[min(len(tried) - 1, place + 1)].kernel
     low, high = (math.log(float(end.lengthscale)) for end in ends)  # type: ignore[arg-type]
-    if place == len(tried) - 1 and place and tried[-1].score > tried[-2].score + 0.5:
+    is_widest = place == len(tried) - 1 and not search.tried_wider(kernel)
+    if is_widest and place and tried[-1].score > tried[-2].score + 0.5:
         warn(
             f"the likelihood still grows with the lengthscale at {kernel}, the widest kernel that was tried. "
             "Either the data do not determine the lengthscale, or the kernel should be wider."
@@ -184,7 +185,7 @@ def _best_scales(
 
 def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[float, Hyperparameters]:
     """Return the best likelihood, amplitude and noise from eigenvalues of K, (n,), and rotated sides."""
-    unit = float(values.sum()) / max(1, values.size - sides.shape[1] + 1)
+    unit = float(values.sum()) / max(1, values.size - sides.shape[1] + 1) or 1.0
 
     def profile(log_ratio: float) -> tuple[float, float]:
         weights = 1 / (values + math.exp(log_ratio))

@@ -57,8 +57,10 @@ MIN_DEGREE_RATIO, MAX_DEGREE_RATIO = 1.1, 8.0
 little, and the combinatorial one is taken; above, hubs make it nearly diagonal elsewhere."""
 SMOOTHNESS = (0.5, 1.5, 2.5)
 """ν of the Matérn kernels that are tried."""
-WIDE_SMOOTHNESS, WIDTHS = (1, 2, 3), 12
-"""ν of the Matérn kernels whose widths a sparse factorisation serves, and how many widths there are."""
+WIDE_SMOOTHNESS, MAX_WIDTH = (1, 2, 3), 4.0**11
+"""ν of the Matérn kernels whose widths a sparse factorisation serves, and s of the widest."""
+LARGE_GRAPH = 2**18
+"""Nodes from which the widths of these kernels differ by factors of 16 in s, else 4, before they are refined."""
 MAX_FALLS = 3
 """Scores below the best one after which no wider kernel of a kind is tried."""
 EQUAL_VARIANCES = 1.001
@@ -264,10 +266,13 @@ def _kinds(matrix: str, scale: float) -> Iterator[list[Kernel]]:
 def wide_family(graph: Graph, matrix: str, narrowest: float) -> list[list[Kernel]]:
     """Return Matérn kernels with ν = 1, 2 and 3 of the same widths, from narrow to wide.
 
-    (1 + sL)^-ν has s = ¼, 1, 4, … times the unit of the matrix, from ``narrowest`` on.
+    (1 + sL)^-ν has s = ¼, 1, 4, … times the unit of the matrix, from ``narrowest`` on; ¼, 4, 64, … on large
+    graphs, where a factorisation takes seconds.
     """
     unit = degree_ratio(graph) if matrix == "combinatorial" else 1.0
-    widths = [unit * 4.0**j for j in range(-1, WIDTHS) if unit * 4.0**j >= narrowest]
+    step = 4.0 if graph.n_nodes < LARGE_GRAPH else 16.0
+    powers = 0.25 * step ** np.arange(round(math.log(4 * MAX_WIDTH, step)) + 1)
+    widths = [float(unit * s) for s in powers if unit * s >= narrowest]
     return [[Matern(nu, math.sqrt(2 * nu * s), matrix=matrix) for s in widths] for nu in WIDE_SMOOTHNESS]
 
 
@@ -322,6 +327,14 @@ class Search:
         """Return the best kernel if it is the widest of its kind that was tried, else None."""
         winner = max((done for done in self.tried if done), key=lambda done: done[best_place(done)].score)
         return winner[-1] if best_place(winner) == len(winner) - 1 else None
+
+    def tried_wider(self, kernel: Kernel) -> bool:
+        """Return whether a kernel of another kind with the same matrix, and a larger lengthscale, was tried."""
+        return any(
+            one.kernel.matrix == kernel.matrix and (one.kernel.lengthscale or 0) > (kernel.lengthscale or 0)
+            for done in self.tried
+            for one in done
+        )
 
     def try_plain(self) -> None:
         """Try the best kernel of each kind without normalisation, and narrower and wider ones of its kind."""
