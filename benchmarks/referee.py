@@ -344,6 +344,27 @@ def report(console: Console, keys: list[Key], cells: Results) -> None:
     console.print(f"{losses} losses in {verdicts.row_count} comparisons", style="red" if losses else "")
 
 
+def summary(keys: list[Key], cells: Results) -> str:
+    """Return a Markdown table: ours and the best rival by its mean for the first metrics of each task."""
+    lines = ["| task | metric | ours | best of the others |", "| --- | --- | --- | --- |"]
+    for key in keys:
+        results = by_method(cells, key)
+        for metric in METRICS[key.kind][: 1 if key.kind == "clustering" else 2]:
+            means = {
+                name: float(np.mean([run[metric] for run in runs.values() if metric in run]))
+                for name, runs in results.items()
+                if any(metric in run for run in runs.values())
+            }
+            mine = [f"{means[name]:.3f}" for name in OURS[key.kind] if name in means]
+            others = {name: mean for name, mean in means.items() if name in RIVALS[key.kind]}
+            if mine and others:
+                pick = max if metric in LARGER_IS_BETTER else min
+                best = pick(others, key=others.__getitem__)
+                task = " ".join(part for part in key[1:] if part != "all").replace("_", " ")
+                lines.append(f"| {task} | {metric} | {' / '.join(mine)} | {others[best]:.3f} {best} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -390,6 +411,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("stopped; the same command resumes")
     cells = failed | read(path)
+    options.out.with_suffix(".md").write_text(summary(everything, cells))
     with options.out.with_suffix(".txt").open("w") as file:  # all that is there, not only what was asked for
         for console, shown in ((Console(), keys), (Console(file=file, width=160), everything)):
             console.print(versions(), soft_wrap=True)

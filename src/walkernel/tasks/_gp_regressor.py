@@ -1,4 +1,4 @@
-"""Gaussian process regression on the nodes of a graph, from one set of walk features."""
+"""Gaussian process regression on the nodes of a graph: exact covariances, or one set of walk features."""
 
 from __future__ import annotations
 
@@ -66,8 +66,11 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
 
     With exact rows, kernels and lengthscales are compared on at most 500 observed nodes; amplitude and noise
     are those of up to 2000. Standard deviations at more than 512 nodes are those of 256 draws of the
-    posterior, 4 % off at most nodes, unless few eigenvectors carry the kernel: then they are exact too. With
-    products and sums of attributes they are exact on graphs of some thousand nodes, else 6 % off.
+    posterior, 4 % off at most nodes, unless few eigenvectors carry the kernel: then they are exact too.
+
+    On roads, grids and meshes, Matérn kernels with ν = 1, 2 and 3 have sparse inverses, and a sparse
+    factorisation serves any width and any number of observations. There, wide signals and more than 4096
+    observations take these kernels.
 
     With walks, K is ΦΦᵀ of a single set of walks, so the prior is positive semidefinite. The upward bias of
     its diagonal is not subtracted, because intervals would then be too narrow; the noise is fitted in its
@@ -89,7 +92,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     method : {"auto", "polynomial", "walks"}
         How the kernel is computed: exact rows by polynomials of the matrix, or features of walks. "auto"
         takes exact rows unless there are more than 4096 observed nodes, the graph is too large, or f is
-        learned.
+        learned; roads, grids and meshes have no such limits.
     n_walks : int
         Walks from each node, where walks are used.
     sampler : Sampler, optional

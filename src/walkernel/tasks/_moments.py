@@ -60,7 +60,7 @@ SMOOTHNESS = (0.5, 1.5, 2.5)
 WIDE_SMOOTHNESS, MAX_WIDTH = (1, 2, 3), 4.0**11
 """ν of the Matérn kernels whose widths a sparse factorisation serves, and s of the widest."""
 LARGE_GRAPH = 2**18
-"""Nodes from which the widths of these kernels differ by factors of 16 in s, else 4, before they are refined."""
+"""Nodes from which the widths of these kernels differ by factors of 16 in s instead of 4 at first."""
 MAX_FALLS = 3
 """Scores below the best one after which no wider kernel of a kind is tried."""
 EQUAL_VARIANCES = 1.001
@@ -329,7 +329,7 @@ class Search:
         return winner[-1] if best_place(winner) == len(winner) - 1 else None
 
     def tried_wider(self, kernel: Kernel) -> bool:
-        """Return whether a kernel of another kind with the same matrix, and a larger lengthscale, was tried."""
+        """Return whether a kernel of the same matrix with a larger lengthscale was tried."""
         return any(
             one.kernel.matrix == kernel.matrix and (one.kernel.lengthscale or 0) > (kernel.lengthscale or 0)
             for done in self.tried
