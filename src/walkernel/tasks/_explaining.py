@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_ERROR = 0.3
 """Relative error of features above which a fit warns."""
+COLLAPSE_NODES, MIN_AWAY, MIN_DIFFERENCE = 16, 0.01, 1e-5
+"""Observed nodes that tell whether a kernel collapses; share of a row off the diagonal, and mean difference
+of correlations from 1, below which it does."""
 PROBED_NODES = 128
 """At most this many observed nodes tell the error of features."""
 
@@ -77,6 +80,38 @@ def warn_of_error(error: float, n_walks: int) -> None:
             f"the features of {n_walks} walks a node have a relative error of about {error:.2g} at the "
             "observed nodes, so predictions may be poor. Use method='polynomial', more walks or a "
             "narrower kernel."
+        )
+
+
+def warn_of_collapse(prior: Any, ids: NDArray[np.int64]) -> None:
+    """Warn if an exact kernel says nothing about most nodes, or nearly the same about all of them.
+
+    Some of the observed nodes with neighbours are looked at: how much of the sum of |K_ij| over a row lies
+    off the diagonal, and how much their correlations differ from 1.
+    """
+    connected = ids[~prior.basis.isolated[ids]]
+    if connected.size < 2:
+        return
+    some = np.unique(connected[np.linspace(0, connected.size - 1, COLLAPSE_NODES).astype(int)])
+    units = np.zeros((prior.graph.n_nodes, some.size))
+    units[some, np.arange(some.size)] = 1.0
+    rows = prior.basis.product(prior.terms, units)
+    own = rows[some, np.arange(some.size)]
+    away = float(np.median(1 - own / np.abs(rows).sum(axis=0)))
+    if away < MIN_AWAY:
+        warn(
+            f"{prior.hyper.kernel} is nearly a multiple of the identity on this graph: only {away:.1g} of a "
+            "row lies off the diagonal, so predictions at other nodes are the mean. Use a wider kernel, "
+            "kernel=None, or matrix='normalized'."
+        )
+        return
+    scales = np.sqrt(own)
+    rest = 1 - float(np.mean(rows[some] / scales / scales[:, None]))
+    if rest < MIN_DIFFERENCE:
+        warn(
+            f"{prior.hyper.kernel} is nearly constant on this graph: the correlations of nodes differ from 1 "
+            f"by {max(rest, 0.0):.1g} only, so predictions are hardly more than the mean. Use a narrower "
+            "kernel, or kernel=None."
         )
 
 

@@ -145,7 +145,8 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         self.n_features_in_, self.seed_, self._fitted_graph = 1, seed, self.graph
         if self.method_ == "polynomial":
             self._fit_landmarks(ids[chosen])
-            self.sampler_, self._observed_ids = None, ids[chosen]
+            self.sampler_ = None
+            self._trust_features(self._prior.source, ids[chosen])
         else:
             _, spec, self._engine = self._check_walks(self.kernel_)
             self._spec, self.sampler_ = spec, spec.sampler

@@ -27,7 +27,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Explanation
 from walkernel.planning import checked_sampler, choose_pair
-from walkernel.tasks._explaining import explain_estimator, feature_error, warn_of_error
+from walkernel.tasks._explaining import explain_estimator, feature_error, warn_of_collapse, warn_of_error
 from walkernel.walks import MAX_WALKS, NO_NODES, SAMPLERS, Sampler, WalkSpec
 
 METHODS = ("auto", "polynomial", "walks")
@@ -133,8 +133,11 @@ class NodeEstimator(BaseEstimator):
         )  # fmt: skip
 
     def _trust_features(self, prior: Any, ids: NDArray[np.int64]) -> None:
-        """Remember the observed nodes; warn if the features of walks are far off there."""
+        """Remember the observed nodes; warn if walks are far off there, or the given kernel collapses."""
         self._observed_ids = ids
+        graph_prior = getattr(prior, "graph_prior", prior)
+        if prior.method == "polynomial" and graph_prior.hyper.kernel == self.kernel:
+            warn_of_collapse(graph_prior, ids)
         if prior.method == "walks" and not has_warned():
             spec, kernel = prior.spec, prior.hyper.kernel
             error = feature_error(

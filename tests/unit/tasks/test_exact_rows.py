@@ -392,3 +392,25 @@ def test_nodes_without_edges_have_the_variance_of_the_kernel(matrix):
     model = wk.NodeGPRegressor(graph, kernel, learn=(), normalize=False, mean="zero").fit([0, 4], [1.0, 2.0])
     _, std = model.predict([5], return_std=True)
     assert std[0] ** 2 == pytest.approx(wk.exact_kernel(graph, kernel)[5, 5], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator", [wk.NodeRidge, wk.NodeFeatures, wk.NodeGPRegressor, wk.NodeRidgeClassifier]
+)
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (wk.Diffusion(0.01), "nearly a multiple of the identity"),
+        (wk.Diffusion(2.0, matrix="combinatorial"), "nearly a multiple of the identity"),
+        (wk.Diffusion(200.0), "nearly constant"),
+    ],
+    ids=str,
+)
+def test_a_given_kernel_that_says_nothing_is_warned_of(estimator, kernel, words):
+    lengths = np.ones(60)
+    lengths[0] = 1e-5  # sets the largest degree
+    ring = wk.Graph.from_edges([(i, (i + 1) % 60) for i in range(60)], weights=1 / lengths)
+    options = {"learn": ()} if estimator is wk.NodeGPRegressor else {}
+    with pytest.warns(UserWarning, match=words):
+        estimator(ring, kernel, **options).fit(range(10, 50, 2), np.arange(20) % 2)
+    estimator(ring, wk.Diffusion(2.0), **options).fit(range(10, 50, 2), np.arange(20) % 2)  # no warning
