@@ -65,9 +65,9 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     the marginal likelihood.
 
     With exact rows, kernels and lengthscales are compared on at most 500 observed nodes; amplitude and noise
-    are those of up to 2000. Standard deviations at more than 512 nodes are those of 256 draws of the
-    posterior, 4 % off at most nodes, unless few eigenvectors carry the kernel: then they are exact too. With
-    products and sums of attributes they are exact on graphs of some thousand nodes, else 6 % off.
+    are those of up to 2000. Standard deviations are exact at up to 512 nodes, on graphs of some thousand
+    nodes, and where few eigenvectors carry the kernel. Else they are those of 256 draws of the posterior, 4 %
+    off at most nodes; 6 % with products and sums of attributes.
 
     On roads, grids and meshes, Matérn kernels with ν = 1, 2 and 3 have sparse inverses, and a sparse
     factorisation serves any width and any number of observations. There, wide signals and more than 4096

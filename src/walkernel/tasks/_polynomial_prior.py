@@ -124,12 +124,12 @@ class PolynomialPrior:
     def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
         """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors).
 
-        They are exact for at most 512 nodes, and with leading eigenvectors. For more they are those of 256
-        draws about the mean, which cost the same for any number of nodes, and are within 9 % (4 % for
-        standard deviations) at most of them.
+        They are exact for at most 512 nodes, with leading eigenvectors, and on graphs of some thousand nodes.
+        Else they are those of 256 draws about the mean, which cost the same for any number of nodes, and are
+        within 9 % (4 % for standard deviations) at most of them.
         """
         distinct = np.unique(nodes)
-        if distinct.size <= MAX_EXACT_NODES or self.basis.diagonal(self.terms) is not None:
+        if distinct.size <= MAX_EXACT_NODES or self.exact_variances is not None:
             return posterior_variances(posteriors, nodes, columns)
         return drawn_variances(posteriors, nodes, columns, self.graph.n_nodes)
 
@@ -186,7 +186,7 @@ class NodePrior(Prior):
     def variances(self, nodes: NDArray[np.int64]) -> Array:
         """Return the variances at other nodes, (k,): exact, one column of the recurrence for each."""
         basis, terms = self.source.basis, self.source.terms
-        whole = basis.diagonal(terms)
+        whole = self.source.exact_variances if nodes.size > MAX_EXACT_NODES else None
         if whole is None:
             distinct, place = np.unique(nodes, return_inverse=True)
             diagonal = basis.block(terms, distinct, distinct).diagonal()[place]
