@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import graphs
 import walkernel as wk
-from walkernel.tasks import _moments, _polynomial_prior
+from walkernel.tasks import _moments, _polynomial_prior, _ridge
 
 KERNEL = wk.Diffusion(2.0)
 GRAPH = graphs.karate()
@@ -414,3 +414,18 @@ def test_a_given_kernel_that_says_nothing_is_warned_of(estimator, kernel, words)
     with pytest.warns(UserWarning, match=words):
         estimator(ring, kernel, **options).fit(range(10, 50, 2), np.arange(20) % 2)
     estimator(ring, wk.Diffusion(2.0), **options).fit(range(10, 50, 2), np.arange(20) % 2)  # no warning
+
+
+def test_few_labels_are_told_apart_by_wide_kernels(monkeypatch):
+    """A wide kernel is nearly constant; penalties that are relative to all of it hide the blocks."""
+    blocks = wk.datasets.stochastic_block_model((400,) * 5, 0.02, 0.004, seed=7)
+    rng, labels = np.random.default_rng(1), np.asarray(blocks.labels)
+    known = np.concatenate([rng.choice(np.flatnonzero(labels == c), 4, replace=False) for c in range(5)])
+    rest = np.setdiff1d(np.arange(labels.size), known)
+    scores = []
+    for unit in (_ridge.penalty_unit, lambda K, **_: float(K.diagonal().mean())):
+        monkeypatch.setattr(_ridge, "penalty_unit", unit)
+        model = wk.NodeRidgeClassifier(blocks.graph).fit(known, labels[known])
+        scores.append(model.score(rest, labels[rest]))
+    assert scores[0] > 0.75
+    assert scores[1] < scores[0] - 0.02
