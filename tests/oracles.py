@@ -115,24 +115,66 @@ def exact_levels(A, M, start, hops, transition="weights"):
     return levels[1:]
 
 
+def whole_head(A, M, start, sampler):
+    """The entries (node, length, load) of a head of all paths, its edges, and the places where it ends.
+
+    A place is (node, hop, load, weight in the choice of a place, thresholds of the steps from there).
+    """
+    levels = [{start: (1.0, 1.0)}, *exact_levels(A, M, start, sampler.head, sampler.transition)]
+    entries = [(node, k, x[0]) for k, level in enumerate(levels) if k for node, x in level.items()]
+    edges = sum(np.count_nonzero(A[node]) for level in levels[:-1] for node in level)
+    law = [int(x) for x in sampler.thresholds()]
+    return entries, edges, [(node, sampler.head, *x, law) for node, x in levels[-1].items()]
+
+
+def pruned_head(A, M, start, sampler, first):
+    """The same for a head that follows edges where that saves more than the threshold for each."""
+    P, laws = transition_matrix(A, sampler.transition), [[int(x) for x in law] for _, law in sampler.laws()]
+    worths, weights = np.transpose([_worth(np.array(sampler.sizes[h:]), law) for h, law in enumerate(laws)])
+    level, entries, edges, places = {start: (1.0, 1.0)}, [], 0, []
+    for hop in range(sampler.head + 1):
+        if hop:
+            entries += [(node, hop, load) for node, (load, _) in level.items()]
+        following = {}
+        for node, (load, chance) in level.items():
+            neighbors = np.flatnonzero(A[node]).tolist()
+            gain = max(worths[hop] - worths[hop + 1], 0.0) if hop < sampler.head else -1.0
+            if first * chance * gain < sampler.threshold * len(neighbors) or gain < 0:
+                if weights[hop] > 0 and (neighbors or hop):
+                    places.append((node, hop, load, weights[hop] * chance, laws[hop]))
+                continue
+            edges += len(neighbors)
+            for other in neighbors:
+                old = following.get(other, (0.0, 0.0))
+                following[other] = (old[0] + load * M[node, other], old[1] + chance * P[node, other])
+        level = following
+    return entries, edges, places
+
+
+def _worth(sizes, thresholds):
+    """The roots of variance times steps, and of variance over steps, of walks with a law."""
+    law = np.array(thresholds) / 2.0**64
+    variance, steps = (sizes[1 : 1 + law.size] ** 2 / law[: sizes.size - 1]).sum(), law.sum()
+    return (np.sqrt(variance * steps), np.sqrt(variance / steps)) if sizes[1:].any() else (0.0, 0.0)
+
+
 def headed_walks(
-    A, M, start, n_walks, thresholds, head, *, seed=0, stream=0, transition="weights", shares=(0, 0, 0)
+    A, M, start, n_walks, places, *, seed=0, stream=0, transition="weights", shares=(0, 0, 0), share=1.0
 ):
-    """Walks that begin where an exact head ends: as ``algorithm_one``, each opened by (start, 0, 1)."""
-    front = list(exact_levels(A, M, start, head, transition)[-1].items())
+    """Walks that begin at places where a head ends: as ``algorithm_one``, each opened by (start, 0, 1)."""
     uniform = transition == "uniform" or np.all(A[A != 0] == 1)
-    total, walks = sum(chance for _, (_, chance) in front), []
+    total, walks = sum(place[3] for place in places), []
     for w in range(n_walks):
-        walk, steps = [(start, 0, 1.0)], 0
+        walk, steps = [(start, 0, share)], 0
         t, pick = (shared_draw(seed, stream, start, w, slot, shares) for slot in (0, 1))
-        reached = 0.0
-        for node, (load, chance) in front:  # noqa: B007
+        reached, thresholds = 0.0, []
+        for node, hop, load, chance, thresholds in places:  # noqa: B007
             reached += chance
             if pick < reached / total * 2.0**64:
                 break
-        if front:
-            load *= total / chance
-        while front and steps < len(thresholds) and t < thresholds[steps] and A[node].any():
+        if places:
+            load *= share * total / chance
+        while steps < len(thresholds) and t < thresholds[steps] and A[node].any():
             steps += 1
             neighbors = np.flatnonzero(A[node])
             weights = np.abs(A[node, neighbors])
@@ -141,9 +183,21 @@ def headed_walks(
             probability = 1 / neighbors.size if uniform else weights[choice] / weights.sum()
             load *= M[node, neighbors[choice]] / probability
             node = int(neighbors[choice])
-            walk.append((node, head + steps, load / (thresholds[steps - 1] / 2.0**64)))
+            walk.append((node, hop + steps, load / (thresholds[steps - 1] / 2.0**64)))
         walks.append(walk)
     return walks
+
+
+def unequal_number(sampler, first, places, n_walks):
+    """The number of walks from a node, its share of one walk, and how many walks share draws."""
+    bits = sampler.group.bit_length() - 1
+    value, shift = float(sampler.unevenness * first * sum(place[3] for place in places)), 0
+    if sampler.unevenness:
+        shift = -bits
+        if value > 0:
+            exponent = int(np.floor(np.log2(value)))
+            shift = min(max(exponent + int(value / 2.0**exponent >= np.sqrt(2)), -bits), 4)
+    return round(n_walks * 2.0**shift), 2.0**-shift, shift, [min(max(bits + shift, 0), 4)] * 3
 
 
 def transition_matrix(A, transition="weights"):

@@ -19,16 +19,16 @@ __version__ = "0.1.0"
 _HOME = {
     "walkernel.graph": ["Graph"],
     "walkernel.kernels": [
-        "Diffusion", "InverseCosine", "Kernel", "Matern", "PStepRandomWalk", "PowerSeries",
+        "Diffusion", "InverseCosine", "Kernel", "Matern", "PStepRandomWalk", "PageRank", "PowerSeries",
         "RegularizedLaplacian",
     ],
-    "walkernel.walks": ["CoupledWalks", "IndependentWalks"],
+    "walkernel.walks": ["CoupledWalks", "IndependentWalks", "PrunedWalks"],
     "walkernel.features": ["Walks", "anchor_points", "johnson_lindenstrauss"],
     "walkernel.engines": ["StoredFeatures", "open_features", "sample_features", "sample_walks"],
     "walkernel.planning": ["choose_sampler", "matched_law"],
     "walkernel.operators": [
         "Estimate", "EstimatedNeighbors", "KernelOperator", "Neighbors", "estimate_kernel", "exact_kernel",
-        "polynomial_operator",
+        "nearest", "personalized_pagerank", "polynomial_operator", "return_probabilities", "sparse_kernel",
     ],
     "walkernel.io": ["load_graph"],
     "walkernel.datasets": ["Dataset", "load_dataset"],
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         InverseCosine,
         Kernel,
         Matern,
+        PageRank,
         PowerSeries,
         PStepRandomWalk,
         RegularizedLaplacian,
@@ -70,7 +71,11 @@ if TYPE_CHECKING:
         Neighbors,
         estimate_kernel,
         exact_kernel,
+        nearest,
+        personalized_pagerank,
         polynomial_operator,
+        return_probabilities,
+        sparse_kernel,
     )
     from walkernel.planning import choose_sampler, matched_law
     from walkernel.tasks import (
@@ -87,7 +92,7 @@ if TYPE_CHECKING:
         gp_posterior,
         solve_ode,
     )
-    from walkernel.walks import CoupledWalks, IndependentWalks
+    from walkernel.walks import CoupledWalks, IndependentWalks, PrunedWalks
 
 
 def __getattr__(name: str) -> Any:

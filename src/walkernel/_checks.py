@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from walkernel._door import public_call
 
-MATRICES = ("normalized", "adjacency", "combinatorial")
+MATRICES = ("normalized", "adjacency", "combinatorial", "random-walk")
 DENSE_LIMIT = 2**32
 """Bytes a single dense result may take before it is refused."""
 

@@ -26,6 +26,7 @@ IN_BETWEEN = frozenset(
         "joblib",
         "scipy",
         "torch",
+        "torch_geometric",
         "gpytorch",
         "linear_operator",
         "contextlib",

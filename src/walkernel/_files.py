@@ -65,8 +65,8 @@ def replacement_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder that takes the place of another when the block ends, with its files on the disk."""
     target = path.resolve()
     folder, old = _beside(target, "part"), _beside(target, "old")
-    folder.mkdir()
     try:
+        folder.mkdir()
         yield folder
         sync_files(*folder.iterdir())
         if target.exists():

@@ -38,6 +38,8 @@ KERNELS = [
     wk.PStepRandomWalk(1, 2.5),
     wk.PStepRandomWalk(2, 2.0),
     wk.PStepRandomWalk(5, 3.0),
+    wk.PageRank(0.5),
+    wk.PageRank(0.9, matrix="normalized"),
     wk.InverseCosine(1.0),
     wk.InverseCosine(0.0625),
     wk.PowerSeries([2.0, 1.0, 0.5]),
@@ -75,7 +77,7 @@ def test_modulation_is_the_convolution_root(kernel):
 @pytest.mark.parametrize("kernel", [k for k in KERNELS if k.power_radius(0.5) > 1.0001], ids=str)
 def test_generating_function_is_the_matrix_square_root(kernel):
     graph = graphs.karate()
-    f, M = kernel.modulation(600), graph.to_scipy("normalized").toarray()
+    f, M = kernel.modulation(600), graph.to_scipy(kernel.matrix).toarray()
     root = np.zeros_like(M)
     for value in f[::-1]:
         root = root @ M + value * np.eye(len(M))
@@ -110,6 +112,20 @@ def test_scaled_is_a_change_of_f(kernel):
     assert np.allclose(scaled.modulation(30), powers * kernel.modulation(30))
     assert np.allclose(scaled.spectrum(LAMBDA), kernel.spectrum(LAMBDA / 2))
     assert scaled.radius == pytest.approx(2 * kernel.radius)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [wk.PageRank(0.7), wk.PStepRandomWalk(3, 4.0), wk.RegularizedLaplacian(1, 1.2), wk.Matern(1.5, 2.0)],
+    ids=str,
+)
+def test_terms_of_scaled_kernels_are_numbers_where_their_factors_are_not(kernel):
+    """Terms decrease by 3 % each, but βᵏ is beyond all numbers, and the terms without it below them."""
+    beta = 0.97 * kernel.power_radius(0.5)
+    f = kernel.scaled(beta).modulation(2**13)
+    assert np.isfinite(f).all()
+    assert np.allclose(f[:40], beta ** np.arange(40) * kernel.modulation(40), rtol=1e-12)
+    assert np.abs(f[2**12 :]).sum() < 1e-50
 
 
 @each

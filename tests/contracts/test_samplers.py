@@ -15,6 +15,7 @@ from depth import mostly_deep
 from oracles import expected_squared_error, transition_matrix
 
 KERNEL = wk.Diffusion(2.0)
+SIZES = tuple(KERNEL.modulation(20).tolist())
 LAW = (1.0, 0.7, 0.7, 0.4, 0.2, 0.1, 0.05)
 FREE = {"lengths": "independent", "first_step": "independent", "later_steps": "independent"}
 SAMPLERS = {
@@ -34,7 +35,11 @@ SAMPLERS = {
     "long head": wk.CoupledWalks(LAW, head=2),
     "head, free walks": wk.CoupledWalks(LAW, head=2, **FREE),
     "head, uniform": wk.CoupledWalks(LAW, "uniform", head=1),
+    "pruned": wk.PrunedWalks(SIZES, 0.02, head=3),
+    "unequal": wk.PrunedWalks(SIZES, 0.05, head=3, unevenness=1.0),
+    "pruned, uniform": wk.PrunedWalks(SIZES, 0.05, head=2, transition="uniform", group=4),
 }
+OF_ONE_LAW = [name for name, sampler in SAMPLERS.items() if not isinstance(sampler, wk.PrunedWalks)]
 every_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
 
@@ -54,7 +59,7 @@ def one_walk_each(sampler, position):
 
 
 @pytest.mark.parametrize("position", [0, 5, 15])
-@pytest.mark.parametrize("name", mostly_deep(SAMPLERS, ["paper", "coupled", "groups of 4", "long head"]))
+@pytest.mark.parametrize("name", mostly_deep(OF_ONE_LAW, ["paper", "coupled", "groups of 4", "long head"]))
 def test_single_walks_have_their_law(name, position):
     """Lengths, first steps and second steps by chi-square at the level 1e-4, over 3000 seeds."""
     graph, sampler = graphs.weighted(), SAMPLERS[name]
@@ -175,8 +180,9 @@ def test_every_piece_lowers_the_error(sigma):
 @every_sampler
 def test_walks_from_isolated_nodes_stay(sampler):
     record = wk.sample_walks(graphs.isolated(), 16, sampler=sampler, nodes=[30, 31, 32]).deposits
-    assert record.lengths.tolist() == [0] * 48
-    assert record.loads.tolist() == [1.0] * 48
+    n_walks = 1 if getattr(sampler, "unevenness", 0) else 16  # of unequal numbers one from each group
+    assert record.lengths.tolist() == [0] * (3 * n_walks)
+    assert record.loads.tolist() == [16 / n_walks] * (3 * n_walks)
 
 
 def test_groups_extend_and_the_rest_is_a_smaller_group():

@@ -8,7 +8,7 @@ import pytest
 import graphs
 import walkernel as wk
 from depth import crossed
-from oracles import algorithm_one, headed_walks
+from oracles import algorithm_one, headed_walks, pruned_head, unequal_number, whole_head
 
 
 def split_walks(walks, position):
@@ -73,12 +73,43 @@ def test_walks_after_a_head(kind, coupling, head, transition):
     assert_same(walks, A, M, transition)
 
 
+SIZES = (1.0, 0.8, 0.5, 0.3, 0.15, 0.07, 0.03)
+
+
+@pytest.mark.parametrize("kind", [*graphs.KINDS, "dangling"])
+@pytest.mark.parametrize(("threshold", "unevenness"), [(0.0, 0.0), (0.05, 0.0), (0.05, 1.0), (0.3, 0.7)])
+@pytest.mark.parametrize(("matrix", "transition"), [("normalized", "weights"), ("random-walk", "uniform")])
+def test_walks_after_a_pruned_head(kind, threshold, unevenness, matrix, transition):
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    if matrix == "random-walk" and kind == "signed":
+        pytest.skip("random walks have no signs")
+    sampler = wk.PrunedWalks(SIZES, threshold, head=3, unevenness=unevenness, transition=transition, group=4)
+    walks = wk.sample_walks(graph, 12, sampler=sampler, seed=2**40 + 7, stream=3, matrix=matrix)
+    assert_same(walks, graph.to_scipy().toarray(), graph.to_scipy(matrix).toarray(), transition)
+
+
 def test_combinatorial_steps_follow_the_matrix_itself():
     graph = graphs.weighted()
     M = graph.to_scipy("combinatorial").toarray()
     walks = wk.sample_walks(graph, 5, sampler=wk.IndependentWalks(0.2), seed=11, matrix="combinatorial")
     assert_same(walks, M, M, "weights")
     assert np.allclose(walks.deposits.loads * walks.sampler.survival()[walks.deposits.lengths], 1)
+
+
+@pytest.mark.parametrize("kind", ["unweighted", "weighted", "self-loops", "isolated", "directed", "dangling"])
+@pytest.mark.parametrize("transition", ["weights", "uniform"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("head", [0, 2])
+def test_walks_on_the_random_walk_matrix(kind, transition, transpose, head):
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    sampler = wk.CoupledWalks(LAW, transition, head=head)
+    options = {"matrix": "random-walk", "transpose": transpose}
+    walks = wk.sample_walks(graph, 5, sampler=sampler, seed=13, **options)
+    A, M = graph.to_scipy().toarray(), graph.to_scipy("random-walk").toarray()
+    assert_same(walks, *((A.T, M.T) if transpose else (A, M)), transition)
+    if transition == "weights" and not (transpose or head):
+        loads = walks.deposits.loads * walks.law.survival[0, walks.deposits.lengths]
+        assert np.allclose(loads, 1, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
@@ -96,11 +127,18 @@ def assert_same(walks, A, M, transition):
             "seed": walks.seed, "stream": walks.stream, "transition": transition,
             "shares": walks.sampler.coupling,
         }  # fmt: skip
-        thresholds = [int(x) for x in walks.sampler.thresholds()]
-        if walks.sampler.head:
-            settings["head"] = walks.sampler.head
-        oracle = headed_walks if walks.sampler.head else algorithm_one
-        expected = oracle(A, M, start, walks.n_walks, thresholds, **settings)
+        if isinstance(walks.sampler, wk.PrunedWalks):
+            first = walks.table.first[start]
+            _, edges, places = pruned_head(A, M, start, walks.sampler, first)
+            assert edges == walks.deposits.head.edges[start]
+            number, share, _, settings["shares"] = unequal_number(walks.sampler, first, places, walks.n_walks)
+            expected = headed_walks(A, M, start, number, places, share=share, **settings)
+        elif walks.sampler.head:
+            _, _, places = whole_head(A, M, start, walks.sampler)
+            expected = headed_walks(A, M, start, walks.n_walks, places, **settings)
+        else:
+            thresholds = [int(x) for x in walks.sampler.thresholds()]
+            expected = algorithm_one(A, M, start, walks.n_walks, thresholds, **settings)
         found = split_walks(walks, start)
         assert [[d[:2] for d in walk] for walk in found] == [[d[:2] for d in walk] for walk in expected]
         loads = [d[2] * walks.scale ** d[1] for walk in found for d in walk]

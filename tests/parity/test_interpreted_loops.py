@@ -13,14 +13,17 @@ from walkernel.walks.compiling import INTERPRETED_WORK, Loop, compiled
 pytestmark = pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 
 GRAPHS = [graphs.karate, graphs.weighted, graphs.directed, graphs.signed, graphs.self_loops, graphs.isolated]
+SIZES = (1.0, 0.8, 0.5, 0.3, 0.15, 0.07, 0.03)
 SAMPLERS = {
     "paper": wk.IndependentWalks(0.3),
     "coupled": wk.CoupledWalks([1.0, 0.5, 0.25, 0.1], group=4),
     "head": wk.CoupledWalks([1.0, 0.5, 0.25, 0.1], head=2, group=8),
+    "pruned": wk.PrunedWalks(SIZES, 0.05, head=3, group=4),
+    "unequal": wk.PrunedWalks(SIZES, 0.05, head=3, unevenness=1.0, group=4),
     "chosen": None,
 }
 CASES = [(graph, name) for graph in GRAPHS for name in SAMPLERS]
-SHORT = [(graph, list(SAMPLERS)[i % 4]) for i, graph in enumerate(GRAPHS)]
+SHORT = [(graph, list(SAMPLERS)[i % 6]) for i, graph in enumerate(GRAPHS)]
 
 
 def numbers(graph, sampler):

@@ -26,9 +26,13 @@ def graph(request):
     return graphs.KINDS[request.param]()
 
 
-@pytest.fixture(params=[0, 2], ids=["independent", "head"])
+@pytest.fixture(params=["independent", "head", "pruned"])
 def sampler(request):
-    return wk.CoupledWalks([1.0, 0.5, 0.1], head=request.param) if request.param else None
+    return {
+        "independent": None,
+        "head": wk.CoupledWalks([1.0, 0.5, 0.1], head=2),
+        "pruned": wk.PrunedWalks([1.0, 0.8, 0.5, 0.2, 0.1], 0.05, head=3, unevenness=1.0, group=4),
+    }[request.param]
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 7])

@@ -41,6 +41,8 @@ CASES = {
     "without head": (
         graphs.weighted, wk.Diffusion(), SHORT | {"sampler": wk.IndependentWalks(0.2), "seed": 2**64 - 1}),
     "coupled": (graphs.weighted, wk.Diffusion(3.0), SHORT | {"sampler": wk.CoupledWalks(LAW)}),
+    "unequal": (
+        graphs.weighted, wk.Diffusion(), SHORT | {"sampler": wk.PrunedWalks(LAW, 0.05, unevenness=1.0)}),
     "directed": (graphs.directed, wk.Diffusion(), SHORT),
     "directed, lazy": (graphs.directed, wk.Diffusion(), SHORT | {"pair": "lazy"}),
     "signed": (graphs.signed, wk.RegularizedLaplacian(), SHORT),
@@ -49,6 +51,8 @@ CASES = {
     "adjacency": (graphs.unweighted, ADJACENCY, SHORT),
     "adjacency, directed": (graphs.directed, ADJACENCY, SHORT),
     "combinatorial": (graphs.weighted, wk.Diffusion(matrix="combinatorial"), SHORT),
+    "random walk": (graphs.weighted, wk.PageRank(0.6), SHORT),
+    "random walk, nodes": (graphs.directed, wk.PageRank(0.6), SHORT | {"nodes": [29, 3, 17, 5, 4]}),
     "nodes": (graphs.weighted, wk.Diffusion(), SHORT | {"nodes": [29, 3, 17, 5, 4, 20, 0]}),
     "nodes, lazy": (graphs.weighted, wk.Diffusion(), SHORT | {"nodes": [29, 3, 17, 5], "pair": "lazy"}),
     "nodes, directed": (graphs.directed, wk.Diffusion(), SHORT | {"nodes": [29, 3, 17, 5, 4]}),

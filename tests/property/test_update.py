@@ -20,6 +20,8 @@ SAMPLERS = [
     wk.CoupledWalks(LAW, head=1),
     wk.CoupledWalks(LAW, "uniform", head=2, group=4),
     wk.CoupledWalks(LAW, head=2, **FREE),
+    wk.PrunedWalks(LAW, 0.05, head=3, group=4),
+    wk.PrunedWalks(LAW, 0.05, head=2, transition="uniform", unevenness=1.0, group=4),
 ]
 F = np.array([1.0, -0.7, 0.5, 0.3, -0.2, 0.1])
 
@@ -64,7 +66,7 @@ def same_as_fresh(walks, graph, n_threads, **settings):
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(SAMPLERS),
-    st.sampled_from(["normalized", "adjacency", "combinatorial"]),
+    st.sampled_from(["normalized", "adjacency", "combinatorial", "random-walk"]),
     st.booleans(),
     st.booleans(),
     st.sampled_from(["plain", "weighted", "signed", "mixed"]),
@@ -78,10 +80,13 @@ def test_an_update_gives_the_bits_of_a_fresh_sample(
     rng = np.random.default_rng(seed)
     n, count = int(rng.integers(2, 40)), 4
     kinds = rng.choice(["plain", "weighted", "signed"], count) if kind == "mixed" else [kind] * count
+    if matrix == "random-walk":  # takes no signs
+        kinds = ["weighted" if each == "signed" else each for each in kinds]
     grows = nodes == "all, other sizes"
     found = matrices(rng, n, count, directed=directed, kinds=kinds, grows=grows)
     first, *others = [wk.Graph.from_scipy(A, directed=directed) for A in found]
     chosen = rng.permutation(n)[: int(rng.integers(1, n))] if nodes == "chosen" else None
+    n_walks *= sampler.group if getattr(sampler, "unevenness", 0) else 1
     options = {"n_walks": n_walks, "sampler": sampler, "matrix": matrix, "transpose": transpose}
     options |= {"nodes": chosen, "seed": seed, "stream": seed % 7}
     walks = wk.sample_walks(first, **options)

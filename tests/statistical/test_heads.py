@@ -88,6 +88,7 @@ COVERED = {
     "adjacency": (graphs.weighted, wk.Diffusion(0.4, matrix="adjacency"), {"n_walks": 256}),
     "combinatorial": (graphs.weighted, wk.Diffusion(1.5, matrix="combinatorial"), {"n_walks": 256}),
     "signed": (graphs.signed, wk.Diffusion(2.0), {"n_walks": 256}),
+    "random walk": (graphs.weighted, wk.PageRank(0.8), {"n_walks": 256}),
     "directed": (graphs.directed, wk.Diffusion(2.0), {"n_walks": 256}),
     "dangling": (dangling, wk.Diffusion(2.0), {"n_walks": 256}),
     "lazy": (graphs.directed, wk.InverseCosine(), {"n_walks": 256}),

@@ -15,7 +15,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.datasets import erdos_renyi, grid
-from walkernel.operators import _accuracy, _estimate
+from walkernel.operators import _accuracy, _walk
 
 CASES = {
     "karate, wide": (graphs.karate, wk.Diffusion(3.0), 0.02),
@@ -52,7 +52,7 @@ def test_a_wrong_estimate_of_the_error_is_noticed(case, factor, monkeypatch):
         found = _accuracy.accuracy(K)
         return found._replace(once=found.once * factor**2, twice=found.twice * factor**2)
 
-    monkeypatch.setattr(_estimate, "accuracy", wrong)
+    monkeypatch.setattr(_walk.WalkOperator, "accuracy", wrong)
     assert not is_met(case)
 
 

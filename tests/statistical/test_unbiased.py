@@ -14,7 +14,7 @@ from depth import mostly_deep
 from judges import verdict, within_two_hops
 from walkernel.engines import CPU
 from walkernel.operators import _estimate
-from walkernel.walks import _spec, _tables
+from walkernel.walks import _laws, _tables
 
 N_REPEATS = 200
 N_WALKS = 32
@@ -72,9 +72,10 @@ SHORT = [
 OTHER_MATRICES = [
     (kind, matrix, way)
     for kind in graphs.KINDS
-    for matrix in ("adjacency", "combinatorial")
+    for matrix in ("adjacency", "combinatorial", "random-walk")
     for way in WAYS
     if (kind, way) != ("directed", "debiased")
+    if matrix != "random-walk" or not (kind == "signed" or way == "debiased")  # refused
 ]
 
 
@@ -120,7 +121,8 @@ def test_unbiased_with_uniform_steps():
 
 def no_survival_factor(monkeypatch):
     """Drop 1/(1−p): loads are not divided by the probability of having come that far."""
-    monkeypatch.setattr(_spec, "survival_of", lambda thresholds, head: np.ones(head + thresholds.size + 1))
+    survival = property(lambda law: np.ones((len(law.hops), law.thresholds.shape[1] + 1)))
+    monkeypatch.setattr(_laws.LengthLaw, "survival", survival)
 
 
 def swapped_degrees(monkeypatch):
@@ -155,6 +157,11 @@ def lengths_off_by_one(monkeypatch):
     monkeypatch.setattr(CPU, "features", shifted)
 
 
+def matrix_not_turned(monkeypatch):
+    """Let the right-hand side of an undirected graph walk P for Pᵀ."""
+    monkeypatch.setattr(_tables.Graph, "is_symmetric", lambda graph, matrix: not graph.directed)
+
+
 def edges_not_turned(monkeypatch):
     """Let the right-hand side walk with the edges."""
     original = CPU.features
@@ -187,4 +194,42 @@ def test_sabotage_is_caught(monkeypatch, sabotage, kind, way, kernel):
     exact = wk.exact_kernel(graph, KERNELS[kernel])
     sabotage(monkeypatch)
     holds, statistics = verdict(estimates(graph, KERNELS[kernel], way), exact, within_two_hops(graph))
+    assert not holds, statistics
+
+
+RANDOM_WALK = [
+    (kind, kernel, pair)
+    for kind in ("unweighted", "weighted", "self-loops", "isolated", "directed", "dangling")
+    for kernel in (wk.PageRank(0.6), wk.Diffusion(1.0, matrix="random-walk"))
+    for pair in ("auto", "lazy")
+]
+
+
+def dangling():
+    """A directed graph with nodes that cannot be left."""
+    A = graphs.directed().to_scipy().toarray()
+    A[[3, 11, 20]] = 0
+    return wk.Graph.from_scipy(A)
+
+
+@pytest.mark.parametrize(("kind", "kernel", "pair"), mostly_deep(RANDOM_WALK, RANDOM_WALK[::3]))
+def test_the_random_walk_matrix_is_served_by_default(kind, kernel, pair):
+    """Few walks and a short head, so that much is left to chance."""
+    graph = dangling() if kind == "dangling" else graphs.KINDS[kind]()
+    sample = np.array(
+        [wk.estimate_kernel(graph, kernel, 64, pair=pair, seed=i).to_dense() for i in range(N_REPEATS)]
+    )
+    holds, statistics = verdict(sample, wk.exact_kernel(graph, kernel), within_two_hops(graph))
+    assert holds, statistics
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "kind"),
+    [(matrix_not_turned, "weighted"), (edges_not_turned, "weighted"), (edges_not_turned, "directed")],
+)
+def test_walks_on_the_wrong_side_of_the_random_walk_matrix_are_caught(monkeypatch, sabotage, kind):
+    graph, kernel = graphs.KINDS[kind](), wk.PageRank(0.6)
+    exact = wk.exact_kernel(graph, kernel)
+    sabotage(monkeypatch)
+    holds, statistics = verdict(estimates(graph, kernel, "independent"), exact, within_two_hops(graph))
     assert not holds, statistics

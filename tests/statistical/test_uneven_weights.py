@@ -1,10 +1,13 @@
 """Error bars of entries on uneven weights: intervals cover although hardly a walk takes the weak edges."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import graphs
 import walkernel as wk
+from walkernel.features import modulation_values
 from walkernel.operators import _stitched, _walk
 from walkernel.operators._unseen import walk_laws
 
@@ -48,31 +51,39 @@ def judge(graph, kernel, rows, columns, seeds, **options):
 
 
 @pytest.mark.parametrize("kind", ["weighted", "signed", "directed"])
-@pytest.mark.parametrize(("matrix", "head"), [("normalized", 2), ("adjacency", 0), ("combinatorial", 1)])
+@pytest.mark.parametrize(
+    ("matrix", "head"),
+    [("normalized", 2), ("adjacency", 0), ("combinatorial", 1), ("normalized", "pruned"),
+     ("random-walk", "pruned")],
+)  # fmt: skip
 def test_law_has_the_moments_of_walks(kind, matrix, head):
     """Moments of 20000 walks from a node are within 5 standard errors of those of the law."""
     graph, node, walks = graphs.KINDS[kind](), 3, 20000
     kernel = wk.Diffusion(0.5 if matrix == "adjacency" else 1.5, matrix=matrix)
-    sampler = wk.CoupledWalks(0.7 ** np.arange(1, 20), head=head, group=1)
+    if matrix == "random-walk" and kind == "signed":
+        pytest.skip("random walks have no signs")
+    sampler = wk.CoupledWalks(0.7 ** np.arange(1, 20), head=0 if head == "pruned" else head, group=1)
+    if head == "pruned":
+        sampler = wk.PrunedWalks(kernel.modulation(15), 0.02, head=3, group=1)
     K = wk.estimate_kernel(graph, kernel, 2, nodes=[node], sampler=sampler)
     v = np.abs(np.random.default_rng(0).normal(size=(graph.n_nodes, 1)))
     sampled = wk.sample_walks(graph, walks, sampler=sampler, nodes=[node], matrix=matrix)
-    exact = kernel.modulation(head + 1)
-    M = graph.to_scipy(matrix).toarray()
-    start = sum(f * np.linalg.matrix_power(M, k)[node] for k, f in enumerate(exact)) @ v[:, 0]
+    head, f = sampled.deposits.head, modulation_values(sampled, K.groups.weights, sampled.longest + 1)
+    start = f[0] * v[node, 0] + (head.loads * f[head.lengths]) @ v[head.nodes, 0]
     added = sampled.in_groups(walks).features(K.groups.weights) @ v[:, 0] - start
     law = walk_laws(K.groups)[0]
-    moments = law.spread(v, law.fronts(np.array([node])))
+    beginnings = law.beginnings(np.array([node]))
+    variance, size, square, cube = law.spread(v, beginnings)  # of two walks
+    moments = 2 * variance, size, 2 * square, 4 * cube
     powers = [(added - added.mean()) ** 2, np.abs(added), added**2, np.abs(added) ** 3]
     if kind == "signed":  # absolute values of single deposits are more than those of their sums
         moments, powers = moments[:1], powers[:1]
     for moment, power in zip(moments, powers, strict=True):
         assert abs(power.mean() - moment[0, 0]) < 5 * power.std() / np.sqrt(walks)
-    undivided = (
-        law._replace(factors=law.factors * law.survival)
-        .spread(v, law.fronts(np.array([node])))
-        .variance[0, 0]
+    undivided = replace(
+        law, lengths=[own._replace(factors=own.factors * own.survival) for own in law.lengths]
     )
+    undivided = 2 * undivided.spread(v, beginnings).variance[0, 0]
     assert abs(powers[0].mean() - undivided) > 5 * powers[0].std() / np.sqrt(walks), "f in place of f / S"
 
 
@@ -82,13 +93,14 @@ def test_bridges(options, law_is_used):
     rows, columns = np.array([0, 0, 1, 2, 2]), np.array([3, 4, 5, 3, 4])
     covered, rare, _ = judge(triangles(1e-7), KERNEL, rows, columns, 10, **options)
     if law_is_used:
-        assert rare.mean() < 0.1, "heads tell nearly all of these entries"
+        most = 0.1 if options else 0.4  # pruned heads leave weak edges, and say which entries that concerns
+        assert rare.mean() <= most, "heads tell nearly all of these entries"
         assert covered[~rare].mean() >= 0.9
     else:
         assert covered[~rare].mean() < 0.5
 
 
-@pytest.mark.parametrize("options", [{"n_walks": 128}, {"budget": 12000}], ids=str)
+@pytest.mark.parametrize("options", [{"n_walks": 128}, {"budget": 3000}], ids=str)
 def test_lognormal_weights(options, law_is_used):
     """Of the entries that are not marked 90 % are covered; of those that are, upper bounds hold for 97 %."""
     rows, columns = np.random.default_rng(0).integers(0, 30, (2, 50))

@@ -22,20 +22,17 @@ from walkernel.features._products import (
 from walkernel.features._record import HostRecord, Record, Walks, modulation_values, to_csr
 from walkernel.features._reduction import anchor_points, johnson_lindenstrauss
 from walkernel.features._variance import (
-    MARGIN,
     UNSERVED,
     Modulated,
     find_series,
     lack_of_variance,
     largest_norm,
-    matched_survival,
     second_moment_radius,
     warn_of_infinite_variance,
 )
 from walkernel.features._weights import KernelOrF, Lazy, Pair, Symmetric, Weights
 
 __all__ = [
-    "MARGIN",
     "NO_NORMS",
     "UNSERVED",
     "BlockedFeatures",
@@ -64,7 +61,6 @@ __all__ = [
     "keep_reached",
     "lack_of_variance",
     "largest_norm",
-    "matched_survival",
     "modulation_values",
     "multiply",
     "multiply_transposed",

@@ -1,7 +1,7 @@
 """Whether a kernel's series converges on a graph: Σ |αₖ| ρᵏ < ∞ with ρ the spectral radius of |M|.
 
-It is at most one for the normalized and the combinatorial matrix; for the adjacency matrix it is bounded by
-its norms and, where these are too coarse, by power iteration.
+It is at most one for all matrices but the adjacency matrix, for which it is bounded by its norms and, where
+these are too coarse, by power iteration.
 """
 
 from __future__ import annotations

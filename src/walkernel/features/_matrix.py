@@ -79,6 +79,10 @@ class FeatureMatrix(ABC):
     def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
         """Return what a function makes of the rows and of some arrays, one below the other."""
 
+    def squared_norms(self) -> Dense:
+        """Return ‖φ_i‖² of each row, (n,)."""
+        return self.map_rows(lambda rows: np.asarray(rows.power(2).sum(axis=1)))
+
     def dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
         """Return Φ[rows[k]] · Ψ[columns[k]] at flat arrays of positions."""
         result = np.empty(rows.size)

@@ -46,6 +46,7 @@ from walkernel.walks import (
     Terms,
     WalkSpec,
     concatenate,
+    count_walks,
     identity,
     report_walks,
     rewalk,
@@ -55,7 +56,7 @@ from walkernel.walks import (
     sort_terms,
 )
 
-FORMAT = "walkernel walks 3"
+FORMAT = "walkernel walks 4"
 SETTINGS = ("n_walks", "seed", "stream", "matrix", "transpose")
 
 
@@ -103,8 +104,9 @@ class HostRecord(Record):
     @property
     def n_steps(self) -> int:
         """Number of steps walked, and of edges that exact heads followed."""
-        walked = self.deposits.nodes.size - (self.deposits.indptr.size - 1) * self.n_walks
-        return walked + int(self.deposits.head.edges.sum())
+        own = self.deposits
+        walks = count_walks(self.n_walks, own.head.shifts, own.indptr.size - 1)
+        return own.nodes.size - int(walks.sum()) + int(own.head.edges.sum())
 
     @cached_property
     def longest(self) -> int:
@@ -316,9 +318,14 @@ class Walks(WalkSpec):
         n_groups = whole_number("n_groups", n_groups, 1)
         if self.n_walks % n_groups:
             refuse("n_groups", f"a divisor of {self.n_walks}, the number of walks", n_groups)
-        own = self.deposits
-        opens, size = np.flatnonzero(own.lengths == 0), self.n_walks // n_groups
-        indptr = np.append(opens[::size], own.nodes.size)
+        own, size = self.deposits, self.n_walks // n_groups
+        if own.head.shifts.size and size % self.sampler.coupling.group:
+            rule = f"a divisor of {self.n_walks // self.sampler.coupling.group}, the number of groups"
+            refuse("n_groups", rule, n_groups)
+        walks = count_walks(size, own.head.shifts, self.ids.size)
+        opens = np.flatnonzero(own.lengths == 0)
+        firsts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.repeat(walks, n_groups))])
+        indptr = np.append(opens, own.nodes.size)[firsts]
         grouped = own._replace(indptr=indptr, head=own.head.repeated(n_groups))
         record = HostRecord(grouped, size, self.graph.n_nodes, getattr(self.record, "n_threads", None))
         if isinstance(self.record, HostRecord):

@@ -22,14 +22,13 @@ from walkernel.features._convergence import spectral_bound, spectral_radius
 from walkernel.features._weights import Pair
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.walks import Sampler, step_law
+from walkernel.walks import Sampler, matched_survival, step_law
 
 RARE = 1e-6
 SHORT_SERIES = 2**14
 """Terms of a series that diverges, of which only the first few count."""
 ROUNDING = 1e-9
 """Share of a sum that is taken for rounding."""
-MARGIN = 1.3
 UNSERVED = 1e-6
 """Largest share of Σ |f_k| that may lie beyond the longest walk."""
 ANGLES = 2 * np.pi * np.concatenate([[0.0, 0.5], np.arange(1, 7) * 0.6180339887498949 % 1.0])
@@ -42,27 +41,34 @@ def second_moment_radius(
     graph: Graph, transition: str, matrix: str, directions: Iterable[bool] = (False,)
 ) -> float:
     """Return an upper bound on ρ(Q₀) of the walks on M and, for True among the directions, on Mᵀ."""
-    if matrix == "normalized" and (transition == "weights" or graph.weights is None):
-        return 1.0
-    turned = {direction and graph.directed for direction in directions}
+    turned = {direction and not graph.is_symmetric(matrix) for direction in directions}
     return max(_second_moment_radius(graph, transition, matrix, direction) for direction in turned)
 
 
 def _second_moment_radius(graph: Graph, transition: str, matrix: str, transpose: bool) -> float:
+    is_known = matrix == "normalized" or (matrix == "random-walk" and not (graph.directed and transpose))
+    if is_known and (transition == "weights" or graph.weights is None):
+        return 1.0
+
     def bound() -> float:
-        return spectral_bound(step_law(graph, matrix, transition, transpose).second_moments()).upper
+        found = spectral_bound(step_law(graph, matrix, transition, transpose).second_moments()).upper
+        return max(found, 1.0) if matrix == "random-walk" else found  # as for the other direction
 
     return graph.derived(("second_moment_radius", matrix, transition, transpose), bound)
 
 
 def largest_norm(graph: Graph, kernel: Kernel) -> float:
-    """Return a bound on the spectral norm of K, and so on its entries; infinity where none is known."""
-    if not graph.directed:
+    """Return a bound on the norm of each row of K, and so on its entries; infinity where none is known.
+
+    It is one on the spectral norm, or for the random-walk matrix, whose rows sum to at most one, on the
+    maximum norm.
+    """
+    if graph.is_symmetric(kernel.matrix):
         radius = spectral_radius(graph, kernel.matrix) or 1.0
         points = radius * np.cos(np.linspace(0, np.pi, 2001))
         with np.errstate(all="ignore"):
             return float(np.abs(np.real(kernel.spectrum(points))).max())
-    if kernel.matrix != "normalized":
+    if kernel.matrix not in ("normalized", "random-walk"):
         return math.inf
     series = find_series(kernel, 1.0, 1.0, UNSERVED)
     return float(series.sizes.sum() + series.missing)
@@ -74,7 +80,7 @@ class Modulated(NamedTuple):
     graph: Graph
     weights: Pair
     directions: tuple[bool, ...]
-    """For each side that walks, whether it goes against the edges of a directed graph."""
+    """For each side that walks, whether it walks Mᵀ."""
 
     @classmethod
     def of(cls, graph: Graph, weights: Pair) -> Modulated:
@@ -222,26 +228,6 @@ def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:
             "for the same number of steps. Use the law of matched_law."
         )
     return ""
-
-
-def matched_survival(*sizes: NDArray[np.float64], margin: float = MARGIN) -> NDArray[np.float64]:
-    """Return the length law S(0) = 1, S(1), … that suits sequences of these sizes.
-
-    S(k) = min(1, 1.3 · max_{j≥k} |f_j| / max_{j≥1} |f_j|) is within some percent of the law of least variance
-    for the steps it costs; of several sequences the largest, each measured by its own maximum, decides.
-    """
-    longest = max(size.size for size in sizes)
-    law = np.zeros(longest)
-    for size in sizes:
-        later = np.maximum.accumulate(size[::-1])[::-1]
-        if size[1:].any():
-            with np.errstate(over="ignore"):  # of a size at 0 that is far larger than all others
-                law[: size.size] = np.maximum(law[: size.size], margin * later / size[1:].max())
-    law = np.minimum(law, 1.0)
-    law[0] = 1.0
-    if longest < 2 or law[1] == 0:
-        return np.array([1.0, 2.0**-20])
-    return law[law > 2.0**-64]
 
 
 def _excess(sizes: NDArray[np.float64], survival: NDArray[np.float64]) -> float:

@@ -25,7 +25,7 @@ class Symmetric:
     stitches: int = 1
     pair: ClassVar[str] = "symmetric"
     directions: ClassVar[tuple[bool, ...]] = (False, True)
-    """For each side that walks, whether it goes against the edges of a directed graph."""
+    """For each side that walks, whether it walks Mᵀ."""
 
     @property
     def exponent(self) -> float:

@@ -8,8 +8,11 @@ The matrices a kernel can be a function of, M, are
     "normalized"     a_ij / √(d_i d_j), d_i = Σ_j |a_ij|; directed: a_ij / √(d_out(i) d_in(j))
     "adjacency"      A
     "combinatorial"  I − (D − A) / d_max
+    "random-walk"    P = D⁻¹A, a_ij / d_out(i), for weights that are not negative
 
-and L always means I − M. Rows of nodes without edges are zero in the first two.
+and L always means I − M. Rows of nodes without edges are zero in all but the third. The last one is not
+symmetric, even for an undirected graph, where K(P) = D^-½ K(W̃) D^½ with W̃ the normalized matrix: a scaling of
+rows and columns.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import MATRICES, check_flag, one_of, refuse, whole_number
+from walkernel._checks import MATRICES, Described, check_flag, one_of, refuse, whole_number
 from walkernel._door import door
 from walkernel._files import write_archive
 from walkernel.graph._assembly import (
@@ -39,7 +42,7 @@ from walkernel.graph._assembly import (
 )
 from walkernel.graph._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel.graph._store import GRAPH_FORMAT, goes_to_folder, open_store, plain_labels, write_store
-from walkernel.storage import Folder, column_sums, count_self_loops, digest_arrays, row_sums
+from walkernel.storage import Folder, any_entry, column_sums, count_self_loops, digest_arrays, row_sums
 
 T = TypeVar("T")
 
@@ -267,6 +270,22 @@ class Graph:
         """Return d_out(i) = Σ_j |a_ij|, shape (n_nodes,)."""
         return self.derived("out_degrees", lambda: row_sums(self.indptr, self.weights))
 
+    def inverse_out_degrees(self) -> NDArray[np.float64]:
+        """Return 1 / d_out(i), the factors of the rows of D⁻¹A, (n_nodes,); zero for nodes without out-edges.
+
+        Negative weights, of which no step of a random walk can be made, are refused.
+        """
+
+        def build() -> NDArray[np.float64]:
+            if self.weights is not None and any_entry(self.weights, lambda values: values < 0):
+                received = Described(f"weights down to {self.weights.min():.3g}")
+                remedy = "Use matrix='normalized', which takes weights of either sign."
+                refuse("graph", "without negative weights for matrix='random-walk'", received, remedy)
+            degrees = self.out_degrees()
+            return np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+
+        return self.derived("inverse_out_degrees", build)
+
     def in_degrees(self) -> NDArray[np.float64]:
         """Return d_in(j) = Σ_i |a_ij|, shape (n_nodes,)."""
         if not self.directed:
@@ -302,19 +321,25 @@ class Graph:
         labels = Labels(kept) if self._labels is None else self._labels.take(kept)
         return self._like(self.to_scipy()[kept][:, kept].tocsr(), labels)
 
+    def is_symmetric(self, matrix: str) -> bool:
+        """Tell whether M is symmetric: that of an undirected graph, but for the random-walk matrix."""
+        return not self.directed and matrix != "random-walk"
+
     def to_scipy(self, matrix: str = "adjacency") -> scipy.sparse.csr_array:
         """Return M as a SciPy array of float64.
 
         Parameters
         ----------
-        matrix : {"adjacency", "normalized", "combinatorial"}
-            Which M; see the module's text for their definitions.
+        matrix : {"adjacency", "normalized", "combinatorial", "random-walk"}
+            Which M: A; a_ij / √(d_i d_j); I − (D − A) / d_max; or D⁻¹A, which takes no negative weights.
         """
         one_of("matrix", matrix, MATRICES)
         values = np.ones(self.indices.size) if self.weights is None else self.weights
         if matrix == "normalized":
             rows = inverse_root(self.out_degrees())
             values = values * rows[self.row_indices()] * inverse_root(self.in_degrees())[self.indices]
+        elif matrix == "random-walk":
+            values = values * self.inverse_out_degrees()[self.row_indices()]
         elif matrix == "adjacency":
             values = values.copy()
         index_type = np.int32 if self.indices.size <= np.iinfo(np.int32).max else np.int64

@@ -1,7 +1,14 @@
 """Kernels as analytic functions of a matrix: coefficients, spectra and modulation functions."""
 
 from walkernel.kernels._base import Kernel
-from walkernel.kernels._named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from walkernel.kernels._named import (
+    Diffusion,
+    InverseCosine,
+    Matern,
+    PageRank,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
 from walkernel.kernels._sequences import convolve, deconvolve
 from walkernel.kernels._series import PowerSeries, SquaredSeries
 
@@ -11,6 +18,7 @@ __all__ = [
     "Kernel",
     "Matern",
     "PStepRandomWalk",
+    "PageRank",
     "PowerSeries",
     "RegularizedLaplacian",
     "SquaredSeries",

@@ -47,9 +47,11 @@ class Kernel(ABC):
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def __repr__(self) -> str:
-        """Show the parameters, and the matrix where it is not the default."""
+        """Show the parameters, and the matrix where it is not the default of the class."""
         shown = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name != "matrix"]
-        shown += [f"matrix={self.matrix!r}"] if self.matrix != "normalized" else []
+        shown += [
+            f"matrix={self.matrix!r}" for f in fields(self) if f.name == "matrix" and self.matrix != f.default
+        ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
@@ -151,8 +153,9 @@ class Kernel(ABC):
     def is_positive_semidefinite(self, interval: tuple[float, float] | None = None) -> bool:
         """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
 
-        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph, and is the
-        default for them; eigenvalues of adjacency matrices have no such bound.
+        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph, and those of the
+        random-walk matrix, which is similar to the normalized one; it is the default for them. Eigenvalues of
+        adjacency matrices have no such bound.
         """
         if interval is None:
             if self.matrix == "adjacency":

@@ -6,7 +6,7 @@ Each is the true function, not its normalised series: (I + σ²L)^-d starts with
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -173,6 +173,56 @@ class Matern(ZeroFree):
 
 
 @dataclass(frozen=True, repr=False)
+class PageRank(ClosedForm):
+    """The kernel of personalised PageRank, (1 − c)(I − cP)⁻¹ = (1 − c) Σₖ cᵏPᵏ with P = D⁻¹A.
+
+    Row i holds where a walk from node i ends that goes on with probability c at each step: the personalised
+    PageRank of i. Where nodes have no out-edges such walks are lost, and the row sums to less than one;
+    divided by its sum, it is the answer for walks that return to i from there (``personalized_pagerank``).
+
+    Parameters
+    ----------
+    damping : float in (0, 1)
+        c, the probability to go on.
+    matrix : str
+        "random-walk" unless said otherwise.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> wk.PageRank(damping=0.5).coefficients(3)
+    array([0.5  , 0.25 , 0.125])
+    >>> wk.exact_kernel(wk.Graph.from_edges([(0, 1), (1, 2)]), wk.PageRank(0.5)).sum(axis=1).round(12)
+    array([1., 1., 1.])
+    """
+
+    damping: float = 0.85
+    matrix: str = field(default="random-walk", kw_only=True)
+    _checks: ClassVar = {"damping": partial(real_number, above=0, below=1)}
+
+    def power(self, exponent: float, length: int) -> NDArray[np.float64]:
+        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+        return self.scaled_power(exponent, length, 1.0)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return (1−c)^s (s)_k/k! (cβ)ᵏ with s = exponent."""
+        k = np.arange(1, length)
+        return geometric_product((1 - self.damping) ** exponent, beta * self.damping * (exponent + k - 1) / k)
+
+    def power_radius(self, exponent: float) -> float:
+        """Return 1/c, the pole."""
+        return 1 / self.damping
+
+    def has_root(self) -> bool:
+        """Return True: the kernel has no zeros."""
+        return True
+
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return (1 − c) / (1 − cλ)."""
+        return (1 - self.damping) / (1 - self.damping * np.asarray(eigenvalues))
+
+
+@dataclass(frozen=True, repr=False)
 class PStepRandomWalk(ClosedForm):
     """The p-step random walk kernel (αI − L)^p with α ≥ 2.
 
@@ -193,9 +243,13 @@ class PStepRandomWalk(ClosedForm):
             refuse("alpha ** p", "below 1e304", Described(f"{self.alpha} ** {self.p}"))
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return binom(s, k) (α−1)^(s−k) with s = p·exponent."""
+        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+        return self.scaled_power(exponent, length, 1.0)
+
+    def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
+        """Return binom(s, k) (α−1)^(s−k) βᵏ with s = p·exponent."""
         s, k = self.p * exponent, np.arange(1, length)
-        return geometric_product((self.alpha - 1) ** s, (s - k + 1) / k / (self.alpha - 1))
+        return geometric_product((self.alpha - 1) ** s, beta * (s - k + 1) / k / (self.alpha - 1))
 
     def power_radius(self, exponent: float) -> float:
         """Return α − 1, the zero of the kernel, or infinity where the power is a polynomial."""

@@ -27,7 +27,7 @@ class PowerSeries(ClosedForm):
     ----------
     coefficients : sequence of float
         α₀, α₁, …; zero beyond the end.
-    matrix : {"normalized", "adjacency", "combinatorial"}
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
 
     Examples
@@ -53,7 +53,7 @@ class PowerSeries(ClosedForm):
         fn : callable
             A function of the matrix, vectorised over complex numbers and real on the real axis;
             exp(sA) is ``PowerSeries.from_function(lambda x: np.exp(s * x), matrix="adjacency")``.
-        matrix : {"normalized", "adjacency", "combinatorial"}
+        matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
             The matrix M.
 
         Returns
@@ -126,7 +126,7 @@ class SquaredSeries(ClosedForm):
     ----------
     modulation : sequence of float
         f₀, f₁, …; zero beyond the end.
-    matrix : {"normalized", "adjacency", "combinatorial"}
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
 
     Examples

@@ -7,7 +7,7 @@ from walkernel.planning._degree import (
     find_polynomial,
     suited_polynomial,
 )
-from walkernel.planning._pair import check_covariance, choose_pair
+from walkernel.planning._pair import check_covariance, check_symmetric, choose_pair
 from walkernel.planning._plan import Plan, Request, make_plan
 from walkernel.planning._sampler import (
     NARROWER,
@@ -30,6 +30,7 @@ __all__ = [
     "chebyshev_terms",
     "check_covariance",
     "check_rounding",
+    "check_symmetric",
     "checked_sampler",
     "choose_pair",
     "choose_sampler",

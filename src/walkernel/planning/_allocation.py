@@ -20,13 +20,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from walkernel.features import MARGIN, matched_survival
 from walkernel.graph import Graph
-from walkernel.walks import CoupledWalks, StepLaw, follow_front, hop_table
+from walkernel.walks import (
+    MARGIN,
+    CoupledWalks,
+    PrunedWalks,
+    StepLaw,
+    follow_front,
+    hop_table,
+    matched_survival,
+)
 
 HEAD_PROBES, GOLDEN = 256, 0.6180339887498949
 """Start nodes whose heads are followed to learn what heads cost."""
 MAX_PLANNED_HEAD = 8
+HEAD_SHARE = 0.9
+"""Share of the steps that a head may take at most; how many suit best is decided by the score."""
 MIN_PLANNED_WALKS, MAX_PLANNED_WALKS = 3, 2**24
 LONGEST_MARGIN = 1.5
 """By how much walks are made more probable to go on, where steps are left."""
@@ -41,9 +50,9 @@ Sizes = NDArray[np.float64]
 class Allocation(NamedTuple):
     """How the steps from each node are spent."""
 
-    sampler: CoupledWalks
+    sampler: CoupledWalks | PrunedWalks
     n_walks: int
-    """Walks from each node, for each side and factor."""
+    """Walks from each node, for each side and factor; with unequal numbers, of most nodes."""
     stitches: int
     score: float
     """What the squared relative error goes with."""
@@ -60,17 +69,22 @@ def head_costs(
 ) -> list[float]:
     """Return the mean number of edges that heads of 0, 1, … hops follow, as long as it is within a limit.
 
-    In an undirected graph all sets of walks share one head; in a directed one those of each direction do.
+    On a symmetric matrix all sets of walks share one head; on another one those of each direction do.
     """
-    turned = {direction and graph.directed for direction in directions}
+    turned = {direction and not graph.is_symmetric(matrix) for direction in directions}
     tables = [hop_table(graph, matrix, "weights", direction) for direction in turned]
-    probes = ids
-    if ids.size > n_probes:
-        probes = ids[((np.arange(n_probes) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
+    probes = probe_nodes(ids, n_probes)
     per_direction = [_edges(table, probes, limit, longest) for table in tables]
     shortest = min(len(edges) for edges in per_direction)
     totals = [sum(edges[r] for edges in per_direction) for r in range(shortest)]
     return [total for total in totals if total <= limit]
+
+
+def probe_nodes(ids: NDArray[np.int64], n_probes: int) -> NDArray[np.int64]:
+    """Return some of the start nodes, spread evenly, or all if there are no more."""
+    if ids.size <= n_probes:
+        return ids
+    return ids[((np.arange(n_probes) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
 
 
 def _edges(hops: StepLaw, probes: NDArray[np.int64], limit: float, longest: int) -> list[float]:
@@ -126,7 +140,7 @@ def _best_head(
     sizes: Sizes, costs: list[float], budget: float, sides: int, stitches: int
 ) -> Allocation | None:
     """Return the best way to spend the steps on a number of factors, if there are enough."""
-    affordable = [cost for cost in costs[: sizes.size - 1] if cost <= budget / 2]
+    affordable = [cost for cost in costs[: sizes.size - 1] if cost <= HEAD_SHARE * budget]
     steps = [(budget - cost) / (stitches * sides) for cost in affordable]
     found = filter(None, (_spent(sizes, head, own, stitches) for head, own in enumerate(steps)))
     return min(found, key=lambda own: own.score, default=None)

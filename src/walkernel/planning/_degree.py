@@ -1,7 +1,13 @@
 """The polynomial in M that is within a tolerance of a kernel: how many sparse products K @ v takes.
 
 Symmetric M: the Chebyshev series of the spectrum on an interval that is known to hold all eigenvalues.
-Directed M: the Taylor series, cut where a bound on the rest is below the tolerance.
+Directed graphs: the Taylor series, cut where a bound on the rest is below the tolerance.
+
+The random-walk matrix of an undirected graph is similar to the normalized one, P = D^-½ W̃ D^½, and has its
+eigenvalues, so that a Chebyshev series serves, but its error is bounded in the norm ‖D^½ v‖. In the maximum
+norm that error may be √(Σ_i d_i / min d_i) times as large, so that the series is longer by the logarithm of
+it; where degrees are so uneven that rounding would be enlarged beyond the tolerance, the Taylor series
+serves, which enlarges nothing.
 """
 
 from __future__ import annotations
@@ -23,15 +29,21 @@ MAX_TERMS = 2**22
 """Terms of the longest polynomial."""
 MAX_ROUNDING, LOUD_ROUNDING = 1e-3, 1e-8
 """Errors by rounding above which a polynomial is refused, and is used with a warning."""
+MIN_CHEBYSHEV_TOL = 8 * float(np.finfo(np.float64).eps)
+"""Least error of a Chebyshev series, relative to the largest value of the kernel, above its rounding."""
+
+MAX_SERIES_REST = 1e-9
+"""What may be left of a Taylor series before it is cut, relative to its sum; more would count as missing."""
 
 
 class Polynomial(NamedTuple):
-    """Σ_k c_k p_k(M / unit): Chebyshev polynomials for undirected graphs, powers for directed ones."""
+    """Σ_k c_k p_k(M / unit) with Chebyshev polynomials or powers p_k."""
 
     unit: float
     coefficients: NDArray[np.float64]
     tol: float
     """Its certified error, relative to the largest value of the kernel."""
+    is_chebyshev: bool
 
     @property
     def n_products(self) -> int:
@@ -76,9 +88,21 @@ def find_polynomial(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | No
     tol = max(tol, rounding)
     if graph.directed:
         return _taylor(graph, kernel, tol)
-    radius = spectral_radius(graph, kernel.matrix) or 1.0
-    terms = chebyshev_terms(lambda x: np.real(kernel.spectrum(x)), radius, tol)
-    return None if terms is None else Polynomial(radius, terms, tol)
+    unevenness = 1.0 if graph.is_symmetric(kernel.matrix) else _unevenness(graph)
+    terms = None
+    if unevenness == 1.0 or tol / unevenness >= MIN_CHEBYSHEV_TOL:
+        radius = spectral_radius(graph, kernel.matrix) or 1.0
+        terms = chebyshev_terms(lambda x: np.real(kernel.spectrum(x)), radius, tol / unevenness)
+    if terms is not None:
+        return Polynomial(radius, terms, tol, is_chebyshev=True)
+    return None if graph.is_symmetric(kernel.matrix) else _taylor(graph, kernel, tol)
+
+
+def _unevenness(graph: Graph) -> float:
+    """Return √(Σ_i d_i / min d_i), what an error in ‖D^½ v‖ may be enlarged by in the maximum norm."""
+    degrees = graph.out_degrees()
+    least = degrees.min(initial=np.inf, where=degrees > 0)
+    return 1.0 if least == np.inf else float(np.sqrt(degrees.sum()) / np.sqrt(least))
 
 
 def _rounding(graph: Graph, kernel: Kernel) -> float:
@@ -117,6 +141,9 @@ def chebyshev_terms(
         if rest[n // 2] <= limit / 2 and off <= 2 * limit:
             count = max(1, int(np.argmax(rest <= limit)))
             return np.asarray(terms[:count]) if count <= max_terms else None
+        rounding = n * np.finfo(float).eps * np.abs(values).max()
+        if max(rest[n // 2], off / 2) <= rounding:  # which more points only add to
+            return None
         n *= 2
     return None
 
@@ -127,9 +154,10 @@ def _taylor(graph: Graph, kernel: Kernel, tol: float) -> Polynomial | None:
     if kernel.matrix == "adjacency":
         bound = adjacency_bound(graph)
         base, condition = bound.upper or 1.0, float(bound.vector.max() / bound.vector.min())
-    series = find_series(kernel, 1.0, base, tol / condition / 4)
+    series = find_series(kernel, 1.0, base, min(tol / condition / 4, MAX_SERIES_REST))
     rest = np.cumsum(series.sizes[::-1])[::-1]
     limit = tol * rest[0] / condition
     if series.missing > 0 or rest[rest.size // 2] > limit / 2:
         return None
-    return Polynomial(base, series.terms[: max(1, int(np.argmax(rest <= limit)))], tol)
+    terms = series.terms[: max(1, int(np.argmax(rest <= limit)))]
+    return Polynomial(base, terms, tol, is_chebyshev=False)

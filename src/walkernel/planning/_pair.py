@@ -83,8 +83,16 @@ def check_served(modulated: Modulated) -> None:
     raise ValueError(f"{modulated.name} is too wide for walks: {reason}. {remedy}.")
 
 
+def check_symmetric(kernel: Kernel, parameter: str = "kernel") -> None:
+    """Refuse a function of the random-walk matrix, which is not symmetric, where a kernel has to be."""
+    if kernel.matrix == "random-walk":
+        received = Described(f"{kernel}, a function of D⁻¹A")
+        refuse(parameter, "symmetric", received, "Use matrix='normalized'.")
+
+
 def check_covariance(graph: Graph, kernel: Kernel) -> None:
     """Refuse a kernel that is no covariance on the graph, with the reason."""
+    check_symmetric(kernel)
     if graph.directed:
         refuse(
             "graph", "undirected: a covariance is symmetric, and K(M) of a directed graph is not",

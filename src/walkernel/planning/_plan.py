@@ -14,7 +14,9 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning._allocation import (
     HEAD_PROBES,
+    HEAD_SHARE,
     MIN_PLANNED_WALKS,
+    RARELY,
     Allocation,
     allocate_budget,
     allocate_walks,
@@ -22,13 +24,18 @@ from walkernel.planning._allocation import (
     matched_after,
 )
 from walkernel.planning._pair import check_served, choose_pair
+from walkernel.planning._pruning import prune, pruned_costs
 from walkernel.planning._sampler import MAX_STITCHES, checked_sampler, warn_of_unreached
-from walkernel.walks import MAX_WALKS, CoupledWalks, Sampler
+from walkernel.walks import MAX_WALKS, CoupledWalks, PrunedWalks, Sampler
 
 DEFAULT_STEPS = 400
 """Steps from each node if nothing is said, and more where three walks are longer."""
 MAX_CHOSEN = 6
 """Factors that are chosen unasked: more have less error yet, in ever longer products."""
+
+
+FEW_STARTS = 1000
+"""Start nodes of a query below which heads stay whole: to prune them would take longer than the walks."""
 
 
 class Request(NamedTuple):
@@ -45,6 +52,11 @@ class Request(NamedTuple):
     stitches: Any
     local: bool
     tolerance: Any = None
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the matrix is, so that one set of walks may serve both sides."""
+        return self.graph.is_symmetric(self.kernel.matrix)
 
     @property
     def steps(self) -> float:
@@ -86,8 +98,8 @@ def decide(request: Request) -> Plan:
     if request.n_walks is not None and request.budget is not None:
         refuse("budget", "None if n_walks is given", request.budget, "Give one of the two.")
     weights, note = settle(request)
-    _refuse_ensembles(request.graph, weights, request.ensembles)
-    one_set = weights.other is not None and not request.graph.directed  # may serve both sides
+    _refuse_ensembles(request, weights)
+    one_set = weights.other is not None and request.is_symmetric  # may serve both sides
     ensembles = request.ensembles or ("debiased" if one_set else "independent")
     if request.sampler is not None or not _has_finite_variance(request, weights):
         return _with_sampler(request, weights, note, ensembles)
@@ -147,11 +159,17 @@ def _allocate(request: Request, weights: Pair, ensembles: str) -> Allocation:
         numbers = [n for n in numbers if Modulated.of(request.graph, factors[n]).is_served] or [1]
     is_polynomial = len(numbers) > 1 and math.isfinite(request.kernel.degree)
     spent = allocate_budget(
-        sizes_of, costs(steps / 2), steps,
+        sizes_of, costs(HEAD_SHARE * steps), steps,
         sides=sides, stitches=numbers[::-1] if is_polynomial else numbers, is_polynomial=is_polynomial,
     )  # fmt: skip
-    if spent is not None:
+    if spent is not None and request.local and request.ids.size < FEW_STARTS:
         return spent
+    if spent is not None:
+        directions = weights.directions[:sides]
+        return prune(
+            request.graph, request.ids, request.kernel.matrix, directions, sizes_of(spent.stitches), steps,
+            spent, sides * spent.stitches,
+        )  # fmt: skip
     law = matched_after(sizes_of(stitches), 0)
     per_walk = float(law.sum()) * sides * stitches
     fewest = 2 if ensembles == "debiased" else 1
@@ -191,23 +209,33 @@ def _with_sampler(request: Request, weights: Pair, note: str, ensembles: str) ->
     if request.n_walks is None:
         sides = count_sides(weights, ensembles)
         count = _count(request, sampler, weights, sides)
-        fewest = group + 1 if ensembles == "debiased" else 1
+        unit = group if isinstance(sampler, PrunedWalks) and sampler.unevenness else 1
+        fewest = group + unit if ensembles == "debiased" else unit
+        count -= count % unit
         count = min(_enough(count, sampler.mean_steps * sides * weights.stitches, request, fewest), MAX_WALKS)
+        count += -count % unit
     _check_groups(ensembles, count, sampler)
     return Plan(weights, note, ensembles, sampler, count)
 
 
 def _count(request: Request, sampler: Sampler, weights: Pair, sides: int) -> int:
     """Return the walks from each node that the steps are enough for, if any."""
-    steps = request.steps
-    if sampler.head:
+    steps, per_walk = request.steps, sampler.mean_steps
+    if isinstance(sampler, PrunedWalks):
+        matrix, directions = request.kernel.matrix, weights.directions[:sides]
+        edges, per_walk = pruned_costs(request.graph, request.ids, matrix, directions, sampler)
+        if request.budget is not None and edges > steps:
+            rule = "enough for the edges that heads follow"
+            refuse("budget", rule, request.budget, "Give more, fewer nodes, or a larger threshold.")
+        steps -= edges
+    elif sampler.head:
         directions, limit = weights.directions[:sides], np.inf if request.budget is None else steps
         costs = head_costs(request.graph, request.ids, request.kernel.matrix, directions, limit, sampler.head)
         if len(costs) <= sampler.head:
             rule = f"enough for the edges of exact heads of {sampler.head} hops"
-            refuse("budget", rule, request.budget, "Give more, fewer nodes=, or a shorter head.")
+            refuse("budget", rule, request.budget, "Give more, fewer nodes, or a shorter head.")
         steps -= costs[sampler.head]
-    return max(0, int(steps / (sampler.mean_steps * sides * weights.stitches) + 1e-9))
+    return max(0, int(steps / (max(per_walk, RARELY) * sides * weights.stitches) + 1e-9))
 
 
 def _enough(count: int, per_walk: float, request: Request, fewest: int) -> int:
@@ -218,7 +246,7 @@ def _enough(count: int, per_walk: float, request: Request, fewest: int) -> int:
         walks = "one walk" if fewest == 1 else f"{fewest} walks"
         steps = math.ceil(per_walk * fewest * request.ids.size - 1e-6)
         rule = f"at least {steps} steps, {walks} from each node"
-        refuse("budget", rule, request.budget, "Give more, or fewer nodes=.")
+        refuse("budget", rule, request.budget, "Give more, or fewer nodes.")
     return count
 
 
@@ -226,8 +254,9 @@ def _has_finite_variance(request: Request, weights: Pair) -> bool:
     return Modulated.of(request.graph, weights).largest_p_halt() > 0
 
 
-def _refuse_ensembles(graph: Graph, weights: Pair, ensembles: str | None) -> None:
+def _refuse_ensembles(request: Request, weights: Pair) -> None:
     """Refuse to share walks where that estimates something else."""
+    ensembles = request.ensembles
     if ensembles not in ("shared", "debiased"):
         return
     if weights.other is None:
@@ -235,9 +264,10 @@ def _refuse_ensembles(graph: Graph, weights: Pair, ensembles: str | None) -> Non
             "ensembles", "None or 'independent' with the lazy pair", ensembles,
             "Its one walk set is unbiased already.",
         )  # fmt: skip
-    if graph.directed:
+    if not request.is_symmetric:
+        what = "a directed graph" if request.graph.directed else "matrix='random-walk'"
         refuse(
-            "ensembles", "None or 'independent' for a directed graph", ensembles,
+            "ensembles", f"None or 'independent' for {what}", ensembles,
             "One walk set estimates Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only.",
         )  # fmt: skip
 

@@ -20,7 +20,6 @@ from walkernel.features import (
     Pair,
     Symmetric,
     check_convergence,
-    matched_survival,
     spectral_radius,
     warn_of_infinite_variance,
 )
@@ -28,7 +27,7 @@ from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.planning._allocation import allocate_walks, head_costs
 from walkernel.planning._pair import check_served, divergence
-from walkernel.walks import IndependentWalks, Sampler
+from walkernel.walks import IndependentWalks, Sampler, matched_survival
 
 WIDTHS = (0.0625, 0.25, 1.0, 4.0, 11.0, 22.0, 45.0, 90.0, 180.0, 360.0, 720.0)
 """Diffusion times t whose matched laws are on the ladder."""

@@ -244,7 +244,7 @@ def _refuse_excess(request: Request, tolerance: float, n_steps: float, n_bytes: 
     n_bytes = min(n_bytes, BYTES_OF_STEP * float(request.ids.size) * request.graph.n_nodes)
     if n_steps <= MAX_STEPS and n_bytes <= MAX_BYTES:
         return
-    remedy = "Give a larger one, or fewer nodes="
+    remedy = "Give a larger one, or fewer nodes"
     if (polynomial := find_polynomial(request.graph, request.kernel, tolerance)) is not None:
         products = f"{polynomial.n_products} sparse products for K @ v to that tolerance"
         remedy += f"; polynomial_operator takes {products}"

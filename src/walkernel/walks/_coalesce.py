@@ -150,7 +150,8 @@ def squared_group_norms(
 @compiled
 def coalesce(
     n_walks: int,
-    lengths: NDArray[np.int32],  # (rows · walks,)
+    walks: NDArray[np.int64],  # (rows + 1,): the walks of row i are walks[i] : walks[i + 1]
+    lengths: NDArray[np.int32],  # (walks,)
     nodes: Any,  # (deposits,)
     values: NDArray[np.float64],  # (deposits,)
     heads: NDArray[np.int64],  # (rows + 1,): the head of row i is at heads[i] : heads[i + 1]
@@ -163,18 +164,22 @@ def coalesce(
     data: NDArray[np.float64],  # (deposits and heads,), filled
     lookup: Lookup,
 ) -> Any:
-    """Turn deposits, row by row and walk by walk, and heads into CSR rows; return the number of entries."""
+    """Turn deposits, row by row and walk by walk, and heads into CSR rows; return the number of entries.
+
+    ``group`` is that of a row of ``n_walks``; groups of rows of more walks are larger.
+    """
     slots, places, sums = lookup.slots, lookup.places, lookup.sums
     n = begin = np.int64(0)
     for row in range(counts.size):
-        own = lengths[row * n_walks : (row + 1) * n_walks]
-        size = np.int64(n_walks)
+        own = lengths[walks[row] : walks[row + 1]]
+        size = np.int64(own.size)
         for length in own:
             size += length
         part = slice(begin, begin + size)
         count = coalesce_row(own, nodes[part], values[part], row, slots, places, indices[n:], data[n:])
         if group > 0:
-            norms[row, 0] = squared_group_norms(own, group, places, values[part], sums)
+            of_row = group * own.size // n_walks
+            norms[row, 0] = squared_group_norms(own, of_row, places, values[part], sums)
             total = 0.0
             for q in range(n, n + count):
                 total += data[q] * data[q]
@@ -187,14 +192,21 @@ def coalesce(
 
 
 @compiled
-def count_hops(head: int, lengths: NDArray[np.int32], hops: NDArray[np.int32]) -> None:
-    """Fill the length at each deposit: 0, head + 1, …, head + L for every walk of L steps."""
-    n = 0
-    for length in lengths:
+def count_hops(
+    begins: NDArray[np.int64],  # (laws,): the hop at which walks of each law begin
+    lengths: NDArray[np.int32],  # (walks,)
+    laws: NDArray[np.int32],  # (walks,), or nothing if there is one law
+    hops: NDArray[np.int32],  # (deposits,), filled
+) -> None:
+    """Fill the length at each deposit: 0, h + 1, …, h + L for every walk of L steps that begins at hop h."""
+    n, begin = 0, begins[0]
+    for j in range(lengths.size):
         hops[n] = 0
-        for t in range(1, length + 1):
-            hops[n + t] = head + t
-        n += length + 1
+        if laws.size:
+            begin = begins[laws[j]]
+        for t in range(1, lengths[j] + 1):
+            hops[n + t] = begin + t
+        n += lengths[j] + 1
 
 
 @compiled

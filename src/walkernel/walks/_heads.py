@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel.walks._laws import ResidueWorth
+from walkernel.walks._samplers import CoupledWalks, PrunedWalks, Sampler
 from walkernel.walks._state import Front, read_only
 from walkernel.walks._tables import StepLaw
 
 if TYPE_CHECKING:
-    from walkernel.walks._follow import Room
+    from walkernel.walks._follow import Room, Rule
 
 FIRST_ROOM = 64.0
 """Entries of a head that are reserved at first."""
+MAX_SHIFT = 4
+"""Binary logarithm of the largest number of walks from a start node, relative to the number asked for."""
 FIRST_SLOTS = 1024
 """Slots of the hash table for the nodes of a hop at first; this many stay in the first cache level."""
 
@@ -40,9 +44,11 @@ class HeadRoom(threading.local):
 
 
 class Head(NamedTuple):
-    """The exact heads of some start nodes: that of the i-th one is at ``indptr[i]:indptr[i + 1]``.
+    """The heads of some start nodes: that of the i-th one is at ``indptr[i]:indptr[i + 1]``.
 
-    ``loads`` are entries of Mˡ with their length l ≥ 1; ``edges`` counts those followed from each start node.
+    ``loads`` are entries of Mˡ with their length l ≥ 1, as far as followed edges lead; ``edges`` counts those
+    followed from each start node, and ``shifts`` has the binary logarithms of how many times as many walks
+    there are from it as were asked for, or nothing if all numbers are equal.
     """
 
     indptr: NDArray[np.int64]
@@ -50,6 +56,7 @@ class Head(NamedTuple):
     lengths: NDArray[np.int32]
     loads: NDArray[np.float64]
     edges: NDArray[np.int64]
+    shifts: NDArray[np.int32]
 
     def copy(self) -> Head:
         """Return the heads in memory of their own."""
@@ -62,12 +69,13 @@ class Head(NamedTuple):
         indptr = offsets(np.repeat(counts, times))
         where = np.repeat(starts - indptr[:-1], np.repeat(counts, times)) + np.arange(indptr[-1])
         parts = (self.nodes[where], self.lengths[where], self.loads[where])
-        return Head(indptr, *parts, np.repeat(self.edges, times))
+        return Head(indptr, *parts, np.repeat(self.edges, times), np.repeat(self.shifts, times))
 
 
 def join_heads(parts: list[Head]) -> Head:
     """Join the heads of consecutive blocks of start nodes."""
-    return Head(*join_entries(parts), np.concatenate([part.edges for part in parts]))
+    of_starts = [np.concatenate([part[k] for part in parts]) for k in (4, 5)]
+    return Head(*join_entries(parts), *of_starts)
 
 
 def join_entries(parts: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -77,22 +85,67 @@ def join_entries(parts: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDAr
     return offsets(counts), nodes, lengths, loads
 
 
+def count_walks(n_walks: int, shifts: NDArray[np.int32], n: int) -> NDArray[np.int64]:
+    """Return the number of walks from each of n start nodes."""
+    if not shifts.size:
+        return np.full(n, n_walks)
+    return np.where(shifts < 0, n_walks >> np.maximum(-shifts, 0), n_walks << np.maximum(shifts, 0))
+
+
 def no_heads(n: int, dtype: Any) -> Head:
     """Return the heads of n start nodes without any hop."""
-    zeros = np.zeros(n + 1, dtype=np.int64)
-    return Head(zeros, np.empty(0, dtype), np.empty(0, np.int32), np.empty(0), zeros[1:].copy())
+    zeros, none = np.zeros(n + 1, dtype=np.int64), np.empty(0, np.int32)
+    return Head(zeros, np.empty(0, dtype), none, np.empty(0), zeros[1:].copy(), none)
+
+
+def head_rule(sampler: Sampler, first: NDArray[np.float64]) -> Rule:
+    """Return which edges the heads of a sampler follow, and where walks leave them."""
+    from walkernel.walks._follow import Rule
+
+    depth = sampler.head
+    if not isinstance(sampler, PrunedWalks):
+        ones, one_law = np.ones(depth + 1), np.zeros(depth + 1, dtype=np.int32)
+        arrays = [read_only(array) for array in (np.zeros(depth), ones, ones, one_law, first)]
+        return Rule._make([0.0, *arrays, 0.0, (0, 0)])
+    own, laws = ResidueWorth(np.array(sampler.sizes), depth), np.arange(depth + 1, dtype=np.int32)
+    arrays = [read_only(array) for array in (own.gains, own.worths, own.weights, laws, first)]
+    shifts = 1 - sampler.group.bit_length(), MAX_SHIFT
+    return Rule._make([sampler.threshold, *arrays, sampler.unevenness, shifts])
 
 
 def follow_heads(
-    hops: StepLaw | None, depth: int, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
+    hops: StepLaw | None, rule: Rule | None, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
 ) -> tuple[Head, Front]:
     """Return the heads of some start nodes and the fronts where their walks begin."""
-    if hops is None:
+    if hops is None or rule is None:
         none = no_heads(starts.size, dtype)
-        nowhere = np.empty(0, dtype=np.uint64), none.loads, none.lengths
+        nowhere = np.empty(0, dtype=np.uint64), none.loads, none.lengths, none.shifts, none.lengths
         return none, Front(0, none.indptr, none.nodes, *nowhere)
-    from walkernel.walks._follow import CROWDED, NO_ROOM, cut_fronts, expand
+    from walkernel.walks._follow import cut_fronts
 
+    starts = read_only(starts)
+    counts, edges, room, n = _expand(hops, rule, starts, dtype, reserved)
+    sizes, sums, shifts = _measure(hops, rule, starts, counts, room, n)
+    places = int(sizes.sum())
+    front = Front(
+        rule.gains.size, offsets(sizes), reserved.take("front nodes", places, dtype),
+        reserved.take("cuts", places, np.uint64), reserved.take("front loads", places, np.float64),
+        reserved.take("front laws", places, np.int32), shifts,
+        reserved.take("guide", 2 * places, np.int32),
+    )  # fmt: skip
+    places_of = (front.ends, front.nodes, front.cuts, front.loads, front.laws, front.guide)
+    cut_fronts.for_work(n)(starts, counts, hops.enter, rule, room, sums, *places_of)
+    indptr = offsets(counts.sum(axis=1))
+    return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges, shifts), front
+
+
+def _expand(
+    hops: StepLaw, rule: Rule, starts: NDArray[np.int64], dtype: Any, reserved: HeadRoom
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Room, int]:
+    """Follow the heads of some start nodes; return entries of each length, edges, and all entries."""
+    from walkernel.walks._follow import CROWDED, NO_ROOM, expand
+
+    depth = rule.gains.size
     counts = reserved.take("counts", starts.size * depth, np.int64).reshape(starts.size, depth)
     edges = reserved.take("edges", starts.size, np.int64)
     done, n, size = 0, 0, int(reserved.entries * starts.size)
@@ -100,22 +153,35 @@ def follow_heads(
     work = starts.size * depth * hops.indices.size
     while done < starts.size:
         slots = np.zeros(n_slots, dtype=np.uint64)
-        done, n, reason = expand.for_work(work)(read_only(starts), hops, counts, edges, slots, room, done, n)
+        done, n, reason = expand.for_work(work)(starts, hops, rule, counts, edges, slots, room, done, n)
         if reason == CROWDED:
             n_slots *= 2
         elif reason == NO_ROOM:
             done, n, size = 0, 0, 2 * size
             room = _room(reserved, size, dtype)
     reserved.entries = max(reserved.entries, 1.5 * n / max(1, starts.size))
-    places = int(counts[:, -1].sum())
-    front = Front(
-        depth, offsets(counts[:, -1]), reserved.take("front nodes", places, dtype),
-        reserved.take("cuts", places, np.uint64), reserved.take("front loads", places, np.float64),
-        reserved.take("guide", 2 * places, np.int32),
-    )  # fmt: skip
-    cut_fronts.for_work(places)(counts, hops.enter, room, *front[1:])
-    indptr = offsets(counts.sum(axis=1))
-    return Head(indptr, room.nodes[:n], room.lengths[:n], room.loads[:n], edges), front
+    return counts, edges, room, n
+
+
+def _measure(
+    hops: StepLaw, rule: Rule, starts: NDArray[np.int64], counts: NDArray[np.int64], room: Room, n: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int32]]:
+    """Return how many residues heads have, Σ q w_h and Σ q s_h over them, and shifts of numbers of walks."""
+    from walkernel.walks._follow import measure_residues
+
+    sizes, sums = np.empty(starts.size, dtype=np.int64), np.empty((starts.size, 2))
+    shifts = np.empty(starts.size if rule.unevenness > 0 else 0, dtype=np.int32)
+    measure_residues.for_work(n)(starts, counts, hops.indptr, rule, room, sizes, sums, shifts)
+    return sizes, sums, shifts
+
+
+def measure_heads(
+    hops: StepLaw, rule: Rule, starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the edges that heads follow, and T = Σ q w_h and Z = Σ q s_h of their residues, (starts, 2)."""
+    starts, reserved = read_only(starts), HeadRoom()
+    counts, edges, room, n = _expand(hops, rule, starts, hops.indices.dtype, reserved)
+    return edges, _measure(hops, rule, starts, counts, room, n)[1]
 
 
 def _room(reserved: HeadRoom, size: int, dtype: Any) -> Room:
@@ -129,8 +195,9 @@ def _room(reserved: HeadRoom, size: int, dtype: Any) -> Room:
 
 
 def follow_front(hops: StepLaw, depth: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nodes where heads of some start nodes end, one after the other."""
-    _, front = follow_heads(hops, depth, starts, hops.indices.dtype, HeadRoom())
+    """Return the nodes where whole heads of some start nodes end, one after the other."""
+    rule = head_rule(CoupledWalks((1.0,), head=depth), hops.enter)
+    _, front = follow_heads(hops, rule if depth else None, starts, hops.indices.dtype, HeadRoom())
     return front.nodes.astype(np.int64)
 
 

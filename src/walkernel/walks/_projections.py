@@ -163,7 +163,7 @@ class Projection:
 
     Parameters
     ----------
-    factors : ndarray, (lengths,)
+    factors : ndarray, (laws, steps + 1)
         What the load of a deposit is multiplied by.
     columns : ndarray of int32, (n_nodes,), or None
         The column of each node, -1 for none; None if nodes are columns.
@@ -218,12 +218,11 @@ class Projection:
         pool = Pool([self.spec.table.indices.dtype, np.float64])
         for part in parts:
             own = self.spec.at(self.spec.ids[part])
-            lengths, n, _, (nodes, values) = walk(own, self.factors, own.heads()[1], pool)
+            walked = walk(own, self.factors, own.heads()[1], pool)
+            nodes, values = walked.arrays
             if self.columns is not None:
-                number_columns(n, nodes, values, self.columns)
-            in_group = self.spec.n_walks // self.n_groups
-            counts = lengths.reshape(-1, in_group).sum(axis=1, dtype=np.int64) + in_group
-            yield part, (offsets(counts), nodes, values)
+                number_columns(walked.n, nodes, values, self.columns)
+            yield part, (offsets(walked.counts(self.n_groups)), nodes, values)
             pool.give_back([nodes, values])
 
     def _in_turn(self, work: Callable[[list[slice]], NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:

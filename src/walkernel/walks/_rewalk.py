@@ -74,7 +74,8 @@ def rewalk(
         return None
     fresh = _walk_touched(new, starts, touched, total, n_threads, progress)
     same_rows = np.array_equal(starts.origin, np.arange(record.indptr.size - 1))
-    deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads)
+    has_heads = bool(new.sampler.head)
+    deposits, edits = _put_in(record, starts, touched, fresh, same_rows, n_threads, has_heads=has_heads)
     for edit in edits:
         patch(*edit)
     return deposits, total
@@ -218,7 +219,14 @@ def report_walks(progress: Progress | None, each: int, before: int, total: int) 
 
 
 def _put_in(
-    record: Deposits, starts: Starts, touched: Touched, fresh: Deposits, same_rows: bool, n_threads: int
+    record: Deposits,
+    starts: Starts,
+    touched: Touched,
+    fresh: Deposits,
+    same_rows: bool,
+    n_threads: int,
+    *,
+    has_heads: bool,
 ) -> tuple[Deposits, list[tuple[Spans, Entries, Entries]]]:
     """Return the record with fresh walks in it, or the old one and what is to be written to it."""
     from walkernel.walks._rewalk_loops import Entries, Spans
@@ -235,7 +243,7 @@ def _put_in(
     spans = Spans._make([array[order] for array in spans])
     old, new = (Entries(*part[:4]) for part in (record, fresh))
     walked, edits = _exchange(old, starts.origin, spans, new, same_rows, n_threads)
-    if not record.head.nodes.size and not fresh.head.nodes.size:
+    if not has_heads:
         return Deposits(*walked, no_heads(starts.ids.size, walked.nodes.dtype)), edits
     head, n = fresh.head, rows.size
     spans = Spans(
@@ -244,9 +252,12 @@ def _put_in(
     )  # fmt: skip
     old, new = (Entries(*part[:4]) for part in (record.head, head))
     followed, more = _exchange(old, starts.origin, spans, new, same_rows, n_threads)
-    edges = record.head.edges[starts.origin]
+    edges, shifts = record.head.edges[starts.origin], record.head.shifts
     edges[rows] = head.edges[:n]
-    return Deposits(*walked, Head(*followed, edges)), edits + more
+    if shifts.size:
+        shifts = shifts[starts.origin]
+        shifts[rows] = head.shifts[:n]
+    return Deposits(*walked, Head(*followed, edges, shifts)), edits + more
 
 
 def _exchange(

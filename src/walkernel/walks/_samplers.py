@@ -11,7 +11,9 @@ Every draw of every walk stays uniform, and independent of the walk's other draw
 they would have alone, and means over walks stay unbiased.
 
 A head of r hops is exact: from its start node all paths of up to r edges are followed, and walks begin where
-these end, in proportion to the chance to be there. Their length law counts the steps after the head.
+these end, in proportion to the chance to be there. Their length law counts the steps after the head. A pruned
+head follows the edges of a node only where that is worth it, so that walks begin after different numbers of
+hops, by a law for each of them; start nodes may have unequal numbers of walks.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import one_of, real_array, real_number, refuse, whole_number
+from walkernel.walks._laws import matched_survival, to_thresholds
 
-SAMPLERS = "Use IndependentWalks or CoupledWalks."
+SAMPLERS = "Use IndependentWalks, CoupledWalks or PrunedWalks."
 TRANSITIONS = ("weights", "uniform")
 SMALLEST_P_HALT = 1e-6
 GROUPS = (16, 8, 4, 2, 1)
@@ -61,6 +65,10 @@ class Sampler(ABC):
     def thresholds(self) -> NDArray[np.uint64]:
         """Return the length law: thresholds of steps 1, 2, … after the head, decreasing, all positive."""
 
+    def laws(self) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Return the hops at which walks begin, each with the thresholds of the steps from there."""
+        return [(self.head, self.thresholds())]
+
     @property
     def coupling(self) -> Coupling:
         """How walks depend on one another: not at all, if not said otherwise."""
@@ -74,6 +82,11 @@ class Sampler(ABC):
     def survival(self) -> NDArray[np.float64]:
         """Return S(0) = 1, S(1), …: the probability of a deposit at length k, 1 in the head."""
         return survival_of(self.thresholds(), self.head)
+
+    @property
+    def exact_hops(self) -> int:
+        """Hops of which every path is followed."""
+        return self.head
 
     @property
     def longest(self) -> int:
@@ -213,16 +226,118 @@ class CoupledWalks(Sampler):
 
     def thresholds(self) -> NDArray[np.uint64]:
         """Return the length law: thresholds of steps 1, 2, …, decreasing, all positive."""
-        scaled = np.minimum(np.array(self.law) * 2.0**64, np.nextafter(2.0**64, 0))
-        thresholds = scaled.astype(np.uint64)
-        thresholds[np.array(self.law) == 1.0] = np.uint64(2**64 - 1)
-        return thresholds[thresholds > 0]
+        return to_thresholds(np.array(self.law))
 
     @property
     def coupling(self) -> Coupling:
         """How many walks share their draws."""
         shares = {"independent": 0, "antithetic": 1, "systematic": self.group.bit_length() - 1}
         return Coupling(shares[self.lengths], shares[self.first_step], shares[self.later_steps])
+
+
+@dataclass(frozen=True, repr=False)
+class PrunedWalks(Sampler):
+    """Walks in groups behind a head that follows edges only where that is worth it.
+
+    The draws of a group are spread evenly, as by ``CoupledWalks``. Which edges a head follows, where walks
+    leave it and how long they are is decided by what deposits are weighted with: see
+    ``walkernel.walks._follow`` and ``_laws``. All of it is unbiased for any weights.
+
+    Parameters
+    ----------
+    sizes : sequence of float
+        |f(0)|, |f(1)|, …: the sizes of what deposits are weighted with, in any unit.
+    threshold : float
+        τ: what following an edge must save to be worth it, in the unit of the sizes; 0 follows all edges.
+    head : int
+        Hops that are followed at most.
+    unevenness : float
+        0 gives every start node the same number of walks. Otherwise a node whose residues are worth Z gets
+        n_walks · 2^round(log₂(unevenness · Z)), at least n_walks / group and at most 16 n_walks: nodes with
+        much to walk for get more walks.
+    transition : {"weights", "uniform"}
+        As for ``IndependentWalks``.
+    group : {16, 8, 4, 2, 1}
+        Walks of a group, of a node with n_walks of them; others have larger or smaller groups.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> graph, kernel = wk.load_dataset("karate").graph, wk.Diffusion(1.0)
+    >>> sampler = wk.PrunedWalks(kernel.modulation(16), threshold=1e-3, head=3)
+    >>> wk.sample_walks(graph, 16, sampler=sampler).features(kernel).shape
+    (34, 34)
+    """
+
+    sizes: tuple[float, ...] = field()
+    threshold: float = 0.0
+    head: int = 4
+    unevenness: float = 0.0
+    transition: str = "weights"
+    group: int = 16
+
+    def __post_init__(self) -> None:
+        sizes = list(self.sizes) if isinstance(self.sizes, Iterable) else self.sizes
+        values = real_array("sizes", sizes, ndim=1)
+        if not 1 < values.size <= MAX_LAW or (values < 0).any() or not values[1:].any():
+            rule = f"2 to {MAX_LAW} numbers that are not negative, one of them after the first positive"
+            refuse("sizes", rule, sizes)
+        object.__setattr__(self, "sizes", tuple(values.tolist()))
+        for name in ("threshold", "unevenness"):
+            object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
+        object.__setattr__(self, "head", whole_number("head", self.head, 1, MAX_HEAD))
+        one_of("transition", self.transition, TRANSITIONS)
+        object.__setattr__(self, "group", whole_number("group", self.group, 1))
+        if self.group not in GROUPS:
+            refuse("group", "16, 8, 4, 2 or 1", self.group)
+
+    def __repr__(self) -> str:
+        """Show how many steps walks from a start node make on average instead of the sizes."""
+        shown = [f"{self.mean_steps:.3g} steps on average", f"threshold={self.threshold:.3g}"]
+        shown += [f"head={self.head}", f"group={self.group}"]
+        shown += [f"unevenness={self.unevenness:.3g}"] if self.unevenness else []
+        shown += [f"transition={self.transition!r}"] if self.transition != "weights" else []
+        return f"PrunedWalks({', '.join(shown)})"
+
+    def thresholds(self) -> NDArray[np.uint64]:
+        """Return the length law of walks that begin at their start node."""
+        return self.laws()[0][1]
+
+    def laws(self) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Return the law that is matched to the sizes beyond each hop of the head."""
+        return _matched_laws(self.sizes, self.head)
+
+    def survival(self) -> NDArray[np.float64]:
+        """Return S(0) = 1, S(1), … of walks that begin at their start node; others are more probable."""
+        return survival_of(self.thresholds(), 0)
+
+    @property
+    def exact_hops(self) -> int:
+        """Hops of which every path is followed."""
+        return 0
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest walk, the head included."""
+        return max(hop + thresholds.size for hop, thresholds in self.laws())
+
+    @property
+    def mean_steps(self) -> float:
+        """Expected number of steps of a walk that begins at its start node."""
+        return float(self.survival()[1:].sum())
+
+    @property
+    def coupling(self) -> Coupling:
+        """How many walks share their draws, from a node with ``n_walks`` of them."""
+        return Coupling(*[self.group.bit_length() - 1] * 3)
+
+
+@lru_cache(maxsize=64)
+def _matched_laws(sizes: tuple[float, ...], head: int) -> list[tuple[int, NDArray[np.uint64]]]:
+    """Return the law that is matched to what is left of some sizes after 0 … head hops."""
+    padded = np.append(sizes, np.zeros(head))
+    laws = [matched_survival(padded[hop:]) for hop in range(head + 1)]
+    return [(hop, to_thresholds(law[1:])) for hop, law in enumerate(laws)]
 
 
 def survival_of(thresholds: NDArray[np.uint64], head: int) -> NDArray[np.float64]:
@@ -237,5 +352,5 @@ def sampler_fields(sampler: Sampler) -> dict[str, Any]:
 
 def sampler_from(fields: dict[str, Any]) -> Sampler:
     """Return the sampler with these fields."""
-    kinds = {"IndependentWalks": IndependentWalks, "CoupledWalks": CoupledWalks}
+    kinds = {kind.__name__: kind for kind in (IndependentWalks, CoupledWalks, PrunedWalks)}
     return kinds[fields["kind"]](**{name: value for name, value in fields.items() if name != "kind"})

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from walkernel._checks import Described, refuse
 from walkernel._philox import key_words
 from walkernel.walks import _state
-from walkernel.walks._heads import Head, join_entries, join_heads, offsets
+from walkernel.walks._heads import MAX_SHIFT, Head, join_entries, join_heads, offsets
 from walkernel.walks._spec import WalkSpec
 
 if TYPE_CHECKING:
@@ -75,16 +75,16 @@ def sample_deposits(
     """
     from walkernel.walks._coalesce import count_hops
 
-    factors, heads = 1.0 / spec.law.survival, dict[int, Head]()
+    factors, heads = spec.law.factors(), dict[int, Head]()
 
     def work(part: slice, pool: Pool) -> list[Piece]:
         own, numbers = spec.at(spec.ids[part]), None if first_walks is None else first_walks[part]
         head, front = own.heads()
-        lengths, n, _, (nodes, loads, hops) = walk(own, factors, front, pool, numbers)
-        count_hops.for_work(n)(spec.sampler.head, lengths, hops)
-        counts = lengths.reshape(-1, spec.n_walks).sum(axis=1, dtype=np.int64) + spec.n_walks
+        walked = walk(own, factors, front, pool, numbers)
+        nodes, loads, hops = walked.arrays
+        count_hops.for_work(walked.n)(spec.law.hops, walked.lengths, walked.laws, hops)
         heads[part.start] = head.copy()
-        return [Piece(counts, NO_NORMS, n, [nodes, loads, hops], 0)]
+        return [Piece(walked.counts(), NO_NORMS, walked.n, [nodes, loads, hops], 0)]
 
     types = [spec.table.indices.dtype, np.float64, np.int32]
     (joiner,) = _gather(spec, n_threads, progress, work, types)
@@ -112,36 +112,38 @@ def sample_rows(
     """
     from walkernel.walks._coalesce import coalesce, coalesce_heads
 
-    factors, in_row = 1.0 / spec.law.survival, spec.n_walks // n_groups
-    used = min(f.size, factors.size)
+    in_row = spec.n_walks // n_groups
     with np.errstate(over="ignore", invalid="ignore"):
-        factors[:used] *= f[:used] / in_row
-    if not np.isfinite(factors[:used]).all():
+        weights = f / in_row
+        factors = spec.law.factors(weights)
+    if not np.isfinite(factors).all():
         remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized'."
         refuse("f", "small enough for f(k) / S(k) to be a number", Described("overflow"), remedy)
-    factors[used:] = 0.0
     types = [spec.table.indices.dtype, np.float64]
     deposits = Pool(types)
 
     group = spec.sampler.coupling.group if with_norms else 0
+    of_heads = np.append(weights[: spec.sampler.head + 1], np.zeros(max(0, spec.sampler.head + 1 - f.size)))
 
     def work(part: slice, pool: Pool) -> list[Piece]:
         own = spec.at(spec.ids[part])
         head, front = own.heads()
         edges, head = int(head.edges.sum()), head.repeated(n_groups) if n_groups > 1 else head
-        known = (head.indptr, head.nodes, head.loads * in_row * factors[head.lengths])
+        known = (head.indptr, head.nodes, head.loads * in_row * of_heads[head.lengths])
         added = (np.zeros_like(head.indptr), *(array[:0] for array in known[1:])) if separate_heads else known
         most_of_heads = int((head.indptr[1:] - head.indptr[:-1]).max()) if head.nodes.size else 0
         pieces: list[Piece] = []
         for stream in streams:
-            lengths, n, most, room = walk(own.on_stream(stream), factors, front, deposits)
-            steps = n - lengths.size + (0 if pieces else edges)
+            walked = walk(own.on_stream(stream), factors, front, deposits)
+            n, room = walked.n, walked.arrays
+            steps = n - walked.lengths.size + (0 if pieces else edges)
             counts = np.empty(own.ids.size * n_groups, dtype=np.int64)
             norms = np.empty((counts.size * (group > 0), 2))
             rows = pool.take(n + head.nodes.size)
-            lookup = deposits.lookup(most + most_of_heads)
+            lookup = deposits.lookup(walked.most + most_of_heads)
             join = coalesce.for_work(n + head.nodes.size)
-            n = join(in_row, lengths, *room, *added, group, counts, norms, *rows, lookup)
+            walks = walked.ends(n_groups)
+            n = join(in_row, walks, walked.lengths, *room, *added, group, counts, norms, *rows, lookup)
             deposits.give_back(room)
             pieces.append(Piece(counts, norms, n, rows, steps))
         if separate_heads:
@@ -210,14 +212,28 @@ class Pool:
 class Walked(NamedTuple):
     """What one task leaves."""
 
+    walks: NDArray[np.int64]
+    """Number of walks from each start node."""
     lengths: NDArray[np.int32]
     """Steps of each walk."""
+    laws: NDArray[np.int32]
+    """Law of the length of each walk; nothing if there is only one."""
     n: int
     """Number of deposits."""
     most: int
     """Number of deposits of the start node that has most of them."""
     arrays: list[NDArray[Any]]
     """Nodes, loads and others of the deposits."""
+
+    def ends(self, n_groups: int = 1) -> NDArray[np.int64]:
+        """Return where the walks of each group of each start node begin, and where the last ones end."""
+        return offsets(np.repeat(self.walks // n_groups, n_groups))
+
+    def counts(self, n_groups: int = 1) -> NDArray[np.int64]:
+        """Return the number of deposits of each group of each start node."""
+        ends = self.ends(n_groups)
+        sums = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+        return np.diff(sums[ends]) + np.diff(ends)
 
 
 def walk(
@@ -230,21 +246,23 @@ def walk(
     """Walk one task; walks are numbered from 0, or from ``first_walks``."""
     from walkernel.walks import _loops
 
-    starts, n_walks, law = spec.ids, spec.n_walks, spec.law
+    starts, n_walks, law, is_single = spec.ids, spec.n_walks, spec.law, first_walks is not None
     numbers = np.zeros(starts.size, dtype=np.int64) if first_walks is None else first_walks
-    key = _state.Key(np.uint64(spec.stream), *key_words(spec.seed), numbers)
-    lengths = np.empty(starts.size * n_walks, dtype=np.int32)
-    block = max(1, BLOCK_WALKS // n_walks)
-    task = (_state.read_only(starts), block, n_walks, key, spec.sampler.coupling, spec.table)
-    reserved = None if spec.table.is_plain else np.empty(block * n_walks, dtype=np.int32)
+    key = _state.Key(np.uint64(spec.stream), *key_words(spec.seed), numbers, is_single)
+    walks = np.full(starts.size, n_walks) if is_single else spec.walks_from(front)
+    lengths = np.empty(walks.sum(), dtype=np.int32)
+    laws = np.empty(lengths.size if len(law.thresholds) > 1 else 0, dtype=np.int32)
+    block = max(n_walks, BLOCK_WALKS // n_walks * n_walks, n_walks << MAX_SHIFT if front.shifts.size else 0)
+    task = (_state.read_only(starts), n_walks, key, spec.sampler.coupling, spec.table)
+    reserved = None if spec.table.is_plain else np.empty(block, dtype=np.int32)
     size = law.expected_deposits(lengths.size)
-    room = pool.walkers(block * n_walks, law.thresholds.size + 2)
-    rest = (law.thresholds, law.guide, factors, front, *room, reserved, lengths)
+    room = pool.walkers(block, law.thresholds.shape[1] + 2)
+    rest = (law.thresholds, law.guide, factors, front, *room, reserved, lengths, laws)
     while True:
         arrays = pool.take(size)
         done, n, most = _loops.walk_task.for_work(size)(*task, *rest, *arrays[:2])
         if done == starts.size:
-            return Walked(lengths, int(n), int(most), arrays)
+            return Walked(walks, lengths, laws, int(n), int(most), arrays)
         size = 2 * arrays[0].size
 
 
@@ -325,7 +343,9 @@ def _gather(
     capacity = spec.law.expected_deposits(n * spec.n_walks) if len(parts) > 1 else 0
     if spec.sampler.head and len(parts) > 1:
         probe = spec.at(spec.ids[:: max(1, n // FEW_STARTS)])
-        capacity += int(1.2 * n / probe.ids.size * probe.heads()[0].nodes.size)
+        head, front = probe.heads()
+        capacity = int(capacity * max(1.0, probe.walks_from(front).mean() / spec.n_walks))
+        capacity += int(1.2 * n / probe.ids.size * head.nodes.size)
     pool = Pool(types)
     joiners = [Joiner(capacity, pool) for _ in range(n_results)]
 

@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from walkernel._checks import refuse
 from walkernel.graph import Graph
-from walkernel.walks._heads import Head, HeadRoom, follow_heads
-from walkernel.walks._samplers import Sampler, survival_of
+from walkernel.walks._heads import Head, HeadRoom, count_walks, follow_heads, head_rule
+from walkernel.walks._laws import LengthLaw
+from walkernel.walks._samplers import PrunedWalks, Sampler
 from walkernel.walks._state import Front
 from walkernel.walks._tables import StepLaw, WalkTable, hop_table, walk_table
+
+if TYPE_CHECKING:
+    from walkernel.walks._follow import Rule
 
 NO_NODES = np.empty(0, dtype=np.int64)
 """Start nodes of a specification that serves any: ``spec.at(ids)`` has some."""
 MAX_WALKS = 2**32 - 2
 """Walks from one node: their numbers have 32 bits, and the largest is reserved."""
-
-
-class LengthLaw:
-    """The length law of a sampler, with all that the walker derives from it."""
-
-    def __init__(self, sampler: Sampler) -> None:
-        self.sampler = sampler
-
-    @cached_property
-    def thresholds(self) -> NDArray[np.uint64]:
-        """A walk makes step k after the head if its draw is below ``thresholds[k − 1]``."""
-        return self.sampler.thresholds()
-
-    @cached_property
-    def survival(self) -> NDArray[np.float64]:
-        """S(0) = 1, S(1), …: the probability of a deposit at length k."""
-        return survival_of(self.thresholds, self.sampler.head)
-
-    @cached_property
-    def guide(self) -> NDArray[np.int32]:
-        """For each value of a draw's first 8 bits, how many thresholds are above it for sure."""
-        largest = (np.arange(1, 257, dtype=object) << 56) - 1
-        ascending = self.thresholds[::-1]
-        found = np.searchsorted(ascending, largest.astype(np.uint64), side="right")
-        return (ascending.size - found).astype(np.int32)
-
-    @cached_property
-    def moments(self) -> tuple[float, float]:
-        """Mean and variance of the number of steps after the head."""
-        tail = self.survival[self.sampler.head + 1 :]
-        mean = float(tail.sum())
-        return mean, float(((2 * np.arange(1, tail.size + 1) - 1) * tail).sum()) - mean**2
-
-    def expected_deposits(self, n_walks: int) -> int:
-        """Return a number of deposits that so many walks hardly exceed: mean + 10 standard deviations."""
-        mean, variance = self.moments
-        return math.ceil(n_walks * (1 + mean) + 10 * math.sqrt(n_walks * max(variance, 0.0)) + 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +49,7 @@ class WalkSpec:
     matrix : str
         Name of the matrix M whose entries the loads multiply.
     transpose : bool
-        Whether they walk Mᵀ, against the direction of the edges.
+        Whether they walk Mᵀ, against the direction of the edges; no matter where M is symmetric.
     """
 
     graph: Graph
@@ -93,6 +60,12 @@ class WalkSpec:
     stream: int = 0
     matrix: str = "normalized"
     transpose: bool = False
+
+    def __post_init__(self) -> None:
+        group = self.sampler.coupling.group
+        if isinstance(self.sampler, PrunedWalks) and self.sampler.unevenness and self.n_walks % group:
+            rule = f"a multiple of {group}, the walks of a group, where numbers of walks are unequal"
+            refuse("n_walks", rule, self.n_walks)
 
     def key(self) -> tuple[Hashable, ...]:
         """Return all but the start nodes, the graph by its digest: equal keys are equal walks."""
@@ -115,16 +88,21 @@ class WalkSpec:
         """Return the same with independent draws."""
         return self._with(stream=stream)
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether M is symmetric, so that walks on M are walks on Mᵀ."""
+        return self.graph.is_symmetric(self.matrix)
+
     def opposite(self) -> Self:
-        """Return the walks of the other side of a pair: against the edges, with draws of their own."""
-        return self._with(stream=self.stream + 1, transpose=self.graph.directed)
+        """Return the walks of the other side of a pair: on Mᵀ, with draws of their own."""
+        return self._with(stream=self.stream + 1, transpose=not self.is_symmetric)
 
     def first_walks(self, n_walks: int) -> Self:
         """Return the first walks from each start node."""
         return self._with(n_walks=n_walks)
 
     def _with(self, **changes: Any) -> Self:
-        """Return a copy that shares the length law, the room for heads, and tables if they are its own."""
+        """Return a copy that shares the length laws, the room for heads, and tables if they are its own."""
         _ = self.law, self._room
         other = object.__new__(type(self))
         vars(other).update(vars(self) | changes)
@@ -136,6 +114,7 @@ class WalkSpec:
         """Look tables up again when they are needed next."""
         vars(self).pop("table", None)
         vars(self).pop("hops", None)
+        vars(self).pop("rule", None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -155,7 +134,7 @@ class WalkSpec:
     @property
     def longest(self) -> int:
         """Length of the longest walk that the sampler may draw, the head included."""
-        return self.sampler.head + self.law.thresholds.size
+        return self.law.longest
 
     @property
     def scale(self) -> float:
@@ -171,10 +150,18 @@ class WalkSpec:
     def _room(self) -> HeadRoom:
         return HeadRoom()
 
+    @cached_property
+    def rule(self) -> Rule | None:
+        """Which edges heads follow, and where walks leave them; None without a head."""
+        return None if self.hops is None else head_rule(self.sampler, self.table.first)
+
     def heads(self) -> tuple[Head, Front]:
         """Return the heads of the start nodes, and where walks leave them."""
-        dtype = self.table.indices.dtype
-        return follow_heads(self.hops, self.sampler.head, self.ids, dtype, self._room)
+        return follow_heads(self.hops, self.rule, self.ids, self.table.indices.dtype, self._room)
+
+    def walks_from(self, front: Front) -> NDArray[np.int64]:
+        """Return the number of walks from each start node whose front this is, (starts,)."""
+        return count_walks(self.n_walks, front.shifts, front.ends.size - 1)
 
 
 def identity(graph: Graph) -> str:

@@ -16,6 +16,8 @@ class Front(NamedTuple):
     nodes: Any  # (places,)
     cuts: NDArray[np.uint64]  # (places,): a walk begins at the first place whose cut is above its draw
     loads: NDArray[np.float64]  # (places,): what a walk from there carries
+    laws: NDArray[np.int32]  # (places,): the law of its length
+    shifts: NDArray[np.int32]  # (starts,): binary logarithms of how many times as many walks; or empty
     guide: NDArray[np.int32]  # (2 · places,): by the first bits of a draw, how far from ends[i] to look
 
 
@@ -26,6 +28,7 @@ class Key(NamedTuple):
     k0: np.uint64
     k1: np.uint64
     first_walks: NDArray[np.int64]  # (starts,): the number of the first walk from each start node of a task
+    is_single: bool  # whether there is one walk from each, whatever shifts say
 
 
 class Walkers(NamedTuple):
@@ -39,7 +42,9 @@ class Walkers(NamedTuple):
     words: NDArray[np.uint64]
     even: NDArray[np.uint64]
     odd: NDArray[np.uint64]
+    bits: NDArray[np.uint64]  # binary logarithm of how many share its draws, if numbers of walks are unequal
     load: NDArray[np.float64]
+    law: NDArray[np.int64]
     place: NDArray[np.int64]
     origin: NDArray[np.int64]  # place in the order of start nodes and walks
 
@@ -53,7 +58,7 @@ class Order(NamedTuple):
 
 def make_walkers(count: int, n_lengths: int) -> tuple[Walkers, Order]:
     """Return room for a block of walkers of up to so many lengths."""
-    types = [np.int32, np.int64, *[np.uint64] * 6, np.float64, np.int64, np.int64]
+    types = [np.int32, np.int64, *[np.uint64] * 7, np.float64, *[np.int64] * 3]
     walkers = Walkers._make([np.empty(count, dtype=t) for t in types])
     active, rank = np.empty((2, n_lengths), dtype=np.int64)
     return walkers, Order(active, rank)

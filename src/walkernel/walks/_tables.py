@@ -7,6 +7,8 @@ the load at v = u_k after k ≥ 1 steps from s is
 
 With steps in proportion to |a_uv| the normalized matrix has M_uv / P_uv = sign(a_uv) √(d_out(u) / d_in(v)):
 in an undirected graph all inner factors are one, loads are √(d_s / d_v), and weights add no variance.
+The random-walk matrix is P itself, and all its loads are one; those of its transpose have the inner factors
+d_in(u) / d_out(u), and are d_s / d_v in an undirected graph.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ DEGREE_BITS = 28
 MAX_WEIGHTED_NODES = 2**31
 LARGEST_MOMENT = 2.0**500
 """Second moments that may be squared once more."""
+LARGEST_LOAD = 2.0**250
+"""Loads of walks on the transpose of the random-walk matrix, whose cubes are moments too."""
 
 
 class WalkTable(NamedTuple):
@@ -99,10 +103,24 @@ def step_law(graph: Graph, matrix: str, transition: str, transpose: bool) -> Ste
         indptr, indices, values = owner.indptr, owner.indices, owner.weights
         if matrix == "normalized":
             leave, enter = inverse_root(owner.out_degrees()), inverse_root(owner.in_degrees())
+        elif matrix == "random-walk":
+            of_rows = graph.inverse_out_degrees()
+            leave, enter = (leave, of_rows) if transpose else (of_rows, enter)
     weights = None if transition == "uniform" else values
     totals = row_sums(indptr, weights) if owner is None or weights is None else owner.out_degrees()
+    if matrix == "random-walk" and transpose and weights is not None:
+        _check_loads(totals, enter)
     values, weights = (NO_FLOATS if array is None else array for array in (values, weights))
     return StepLaw(indptr, indices, values, weights, leave, enter, totals)
+
+
+def _check_loads(totals: NDArray[np.float64], enter: NDArray[np.float64]) -> None:
+    """Refuse walks on the transpose of D⁻¹A where loads, ratios of degrees, may be beyond all numbers."""
+    factor = np.log10([totals.max(), enter.max()]).sum()
+    if factor > np.log10(LARGEST_LOAD):
+        rule = "within a factor of 1e75 of one another for walks on the transpose of matrix='random-walk'"
+        remedy = "Use pair='lazy', polynomial_operator, or matrix='normalized'."
+        refuse("degrees", rule, Described(f"a factor of 1e{factor:.0f}"), remedy)
 
 
 def _owner(graph: Graph, matrix: str, transpose: bool) -> Graph | None:
@@ -114,14 +132,14 @@ def _owner(graph: Graph, matrix: str, transpose: bool) -> Graph | None:
 
 def walk_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> WalkTable:
     """Return the table of M, or of Mᵀ; built once for each graph."""
-    transpose = transpose and graph.directed
+    transpose = transpose and not graph.is_symmetric(matrix)
     key = ("walk_table", matrix, transition, transpose)
     return graph.derived(key, lambda: _build(graph, matrix, transition, transpose))
 
 
 def hop_table(graph: Graph, matrix: str, transition: str, transpose: bool) -> StepLaw:
     """Return the law of steps on M / scale, or on its transpose; built once for each graph."""
-    transpose = transpose and graph.directed
+    transpose = transpose and not graph.is_symmetric(matrix)
 
     def build() -> StepLaw:
         law = step_law(graph, matrix, transition, transpose)

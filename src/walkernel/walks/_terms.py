@@ -25,6 +25,8 @@ def locate(
     first: int,
     last: int,
     n_walks: int,
+    walks: NDArray[np.int64],  # (rows,): walks of each row
+    begins: NDArray[np.int64],  # (rows + 1,): where its terms begin
     starts: NDArray[np.int64],  # (rows + 1,): deposits of row i are at starts[i] : starts[i + 1]
     nodes: Any,  # (deposits,)
     lengths: NDArray[np.int32],  # (deposits,)
@@ -39,7 +41,7 @@ def locate(
     term_lengths: Any,  # (terms,), filled
     term_loads: NDArray[np.float64],  # (terms,), filled
 ) -> None:
-    """Make the terms of the rows first … last − 1: a row has n_walks − 1 less than deposits, and its head's.
+    """Make the terms of the rows first … last − 1: one for all deposits at home, one for each other.
 
     Nodes are looked up in a hash table that is never emptied: a slot holds the row it was last used in and
     its place in that row.
@@ -54,7 +56,7 @@ def locate(
             slots = np.zeros(room, dtype=np.uint64)
         mine = np.uint64(row + 1) << TAG_BITS
         last_slot = np.uint64(slots.size - 1)
-        term, n = loose - row * (n_walks - 1), 0
+        term, n = begins[row], 0
         for q in range(begin, starts[row + 1] + heads[row + 1] - heads[row]):
             in_head = q >= starts[row + 1]
             if in_head:
@@ -65,7 +67,7 @@ def locate(
                 if length == 0:
                     if q > begin:
                         continue
-                    load *= n_walks
+                    load *= walks[row]
             slot = ((np.uint64(node) * HASH_MULTIPLIER) >> HASH_SHIFT) & last_slot
             while slots[slot] >= mine and indices[loose + np.int64(slots[slot] - mine)] != node:
                 slot = (slot + ONE) & last_slot

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._threads import over_threads
-from walkernel.walks._heads import offsets
+from walkernel.walks._heads import count_walks, offsets
 from walkernel.walks._sampling import NO_NORMS, Deposits, Rows
 
 
@@ -41,8 +41,8 @@ def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
     from walkernel.walks._terms import locate, move_together
 
     n, head = record.indptr.size - 1, record.head
-    loose_starts = record.indptr + head.indptr
-    starts = loose_starts - np.arange(n + 1) * (n_walks - 1)
+    loose_starts, walks = record.indptr + head.indptr, count_walks(n_walks, head.shifts, n)
+    starts = loose_starts - offsets(walks - 1)
     places = np.empty(starts[-1], dtype=_narrowest(np.diff(loose_starts)))
     lengths = np.empty(starts[-1], dtype=_narrowest(record.lengths))
     loads, loose = np.empty(starts[-1]), np.empty(loose_starts[-1], dtype=record.nodes.dtype)
@@ -50,7 +50,7 @@ def sort_terms(record: Deposits, n_walks: int, n_threads: int) -> Terms:
 
     def find(first: int, last: int) -> None:
         locate.for_work(loads.size)(
-            first, last, n_walks, *record[:4], *head[:4], counts, loose, places, lengths, loads
+            first, last, n_walks, walks, starts, *record[:4], *head[:4], counts, loose, places, lengths, loads
         )
 
     over_threads(find, loose_starts, n_threads)

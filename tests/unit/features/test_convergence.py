@@ -46,16 +46,25 @@ def test_norms_are_enough_where_they_are_small():
 
 
 @pytest.mark.parametrize("transition", ["weights", "uniform"])
-@pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
-def test_second_moments_by_hand(matrix, transition):
-    graph = graphs.weighted()
+@pytest.mark.parametrize(
+    ("kind", "matrix", "turned"),
+    [("weighted", matrix, False) for matrix in ("normalized", "adjacency", "combinatorial", "random-walk")]
+    + [
+        ("weighted", "random-walk", True),
+        ("directed", "random-walk", False),
+        ("directed", "random-walk", True),
+    ],
+)
+def test_second_moments_by_hand(kind, matrix, turned, transition):
+    graph = graphs.KINDS[kind]()
     A, M = graph.to_scipy().toarray(), graph.to_scipy(matrix).toarray()
+    A, M = (A.T, M.T) if turned else (A, M)
     law = M if matrix == "combinatorial" else A
     weights = (law != 0) if transition == "uniform" else abs(law)
     P = weights / weights.sum(axis=1, keepdims=True)
     Q = np.divide(M**2, P, out=np.zeros_like(M), where=P > 0)
     true = max(abs(np.linalg.eigvals(Q)))
-    found = second_moment_radius(graph, transition, matrix)
+    found = second_moment_radius(graph, transition, matrix, (turned,))
     assert true * (1 - 1e-9) <= found <= true * 1.01
 
 
@@ -102,6 +111,25 @@ def test_each_direction_is_judged_by_its_own_walks():
     assert second_moment_radius(graph, "weights", "combinatorial", (False,)) == pytest.approx(1.0, rel=0.01)
     assert second_moment_radius(graph, "weights", "combinatorial", (True,)) > 10
     assert wk.estimate_kernel(graph, kernel, 4).pair == "lazy"
+
+
+@pytest.mark.parametrize("directions", [(False,), (True,)])
+def test_both_sides_are_planned_for_the_second_moments_of_either(directions):
+    """Also where all walks end, so that these vanish in the long run."""
+    for matrix in ("normalized", "random-walk"):
+        for graph in (graphs.directed(), wk.Graph.from_edges([(0, 1), (0, 2)], directed=True)):
+            both = second_moment_radius(graph, "weights", matrix, (False, True))
+            assert second_moment_radius(graph, "weights", matrix, directions) <= both
+
+
+@pytest.mark.parametrize("kind", ["weighted", "directed", "isolated"])
+@pytest.mark.parametrize("kernel", [wk.PageRank(0.85), wk.InverseCosine(matrix="random-walk")])
+def test_rows_of_kernels_on_the_random_walk_matrix_are_bounded(kind, kernel):
+    graph = graphs.KINDS[kind]()
+    sizes = np.abs(wk.exact_kernel(graph, kernel)).sum(axis=1)
+    bound = largest_norm(graph, kernel)
+    assert sizes.max() * (1 - 1e-12) <= bound
+    assert bound == pytest.approx(np.abs(kernel.coefficients(400)).sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.walks import _sampling, _spec, _state, sample_rows
+from walkernel.walks._samplers import Coupling
 
 SHORT = wk.IndependentWalks(0.5)
 MANY = 1000  # walks, of which 34 nodes have tasks enough for some threads
@@ -190,10 +191,11 @@ def test_huge_node_ids_reach_the_counter():
     from walkernel.walks import _loops
 
     walkers, _ = _state.make_walkers(3, 2)
-    key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1), np.zeros(3, dtype=np.int64))
+    key = _state.Key(np.uint64(9), np.uint64(7), np.uint64(1), np.zeros(3, dtype=np.int64), False)
+    nowhere = wk.sample_walks(graphs.karate(), 1, sampler=wk.IndependentWalks(0.5)).heads()[1]
     starts = (5, 2**32 + 5, 2**47 + 5)
     for j, start in enumerate(starts):
-        _loops.set_counters(j, 1, np.int64(start), walkers, key)
+        _loops.set_counters(j, 1, np.int64(start), j, Coupling(0, 0, 0), nowhere, walkers, key)
     _loops.fill_words(1, 3, 0, walkers, key)
     for j, start in enumerate(starts):
         assert int(walkers.even[j]) == draw64(7 | 1 << 32, 9, start, 1, 2)
@@ -314,7 +316,10 @@ def test_rows_beyond_sixteen_million():
     places, kept, weights = np.zeros(12, dtype=np.uint16), np.zeros(12, dtype=np.uint16), np.zeros(12)
     record = starts, nodes, lengths, loads
     no_head = np.zeros_like(starts), nodes[:0], lengths[:0], loads[:0]
-    _terms.locate(first, first + 4, 1, *record, *no_head, counts, indices, places, kept, weights)
+    walks = np.ones(first + 4, dtype=np.int64)
+    _terms.locate(
+        first, first + 4, 1, walks, starts, *record, *no_head, counts, indices, places, kept, weights
+    )
     assert counts[first:].tolist() == [2] * 4
     assert places.tolist() == [0, 1, 0] * 4
 

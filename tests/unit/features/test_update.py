@@ -10,12 +10,16 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.walks import _rewalk as _update
-from walkernel.walks import sample_deposits
+from walkernel.walks import count_walks, sample_deposits
 
 KERNEL = wk.Diffusion(1.5)
 PATH = [(i, i + 1) for i in range(19)]
 MANY = 1500  # walks, of which 20 nodes have several tasks, whole or in an update
-HEADS = [wk.IndependentWalks(0.4), wk.CoupledWalks([1.0, 0.5, 0.2], head=1, group=4)]
+HEADS = [
+    wk.IndependentWalks(0.4),
+    wk.CoupledWalks([1.0, 0.5, 0.2], head=1, group=4),
+    wk.PrunedWalks(0.8 ** np.arange(30), 0.05, head=2, unevenness=1.0, group=4),
+]
 
 
 def bits(walks):
@@ -32,14 +36,17 @@ def ring(n):
     return [(i, (i + 1) % n) for i in range(n)]
 
 
-@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
+@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads", "unequal"])
 def test_a_walk_can_be_walked_alone(sampler):
     walks = wk.sample_walks(graphs.directed(), 8, sampler=sampler, seed=4)
     opens = np.append(np.flatnonzero(walks.deposits.lengths == 0), walks.deposits.nodes.size)
     rng = np.random.default_rng(0)
-    starts, numbers = rng.integers(0, 30, 10_000), rng.integers(0, 8, 10_000)  # tasks of two blocks
+    firsts = np.concatenate([[0], np.cumsum(count_walks(8, walks.deposits.head.shifts, 30))])
+    starts = rng.integers(0, 30, 10_000)  # tasks of two blocks
+    numbers = rng.integers(0, np.diff(firsts)[starts])
     alone = sample_deposits(walks.at(starts).first_walks(1), 1, None, numbers)
-    begins, sizes = opens[8 * starts + numbers], np.diff(opens)[8 * starts + numbers]
+    which = firsts[starts] + numbers
+    begins, sizes = opens[which], np.diff(opens)[which]
     assert np.array_equal(np.diff(alone.indptr), sizes)
     own = np.repeat(begins - alone.indptr[:-1], sizes) + np.arange(sizes.sum())
     for name in ("nodes", "lengths", "loads"):
@@ -104,7 +111,7 @@ def test_arrays_of_others_are_not_written_to():
     assert np.array_equal(kept, old)
 
 
-@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
+@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads", "unequal"])
 def test_an_interrupted_update_changes_nothing(sampler):
     walks = wk.sample_walks(path(), MANY, sampler=sampler)
     graph, before = walks.graph, bits(walks)
@@ -123,7 +130,7 @@ def test_an_interrupted_update_changes_nothing(sampler):
         assert np.array_equal(walks.features(KERNEL).toarray(), features)
 
 
-@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
+@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads", "unequal"])
 def test_progress_counts_walks(sampler):
     walks, calls = wk.sample_walks(path(), MANY, sampler=sampler), []
     walks.update(path((0, 2)), progress=lambda *state: calls.append(state))
@@ -138,12 +145,12 @@ def test_threads_share_the_work(monkeypatch):
     monkeypatch.setattr("walkernel._threads.FEW_DEPOSITS", 1)
     for sampler in HEADS:
         for new in (path((0, 2)), path(without=[(4, 5)], n_nodes=22), path((3, 9), without=[(18, 19)])):
-            walks = wk.sample_walks(path(), 5, sampler=sampler, engine=wk.engines.CPU(3))
+            walks = wk.sample_walks(path(), 4, sampler=sampler, engine=wk.engines.CPU(3))
             walks.update(new)
-            assert bits(walks) == bits(wk.sample_walks(new, 5, sampler=sampler))
+            assert bits(walks) == bits(wk.sample_walks(new, 4, sampler=sampler))
 
 
-@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads"])
+@pytest.mark.parametrize("sampler", HEADS, ids=["walks", "heads", "unequal"])
 def test_nodes_that_come_and_go(sampler):
     walks = wk.sample_walks(path(), 4, sampler=sampler)
     for edges in ([*PATH, (19, 20), (20, 22)], PATH[:-3], [*PATH[:-3], (0, 5)], [(0, 1)]):

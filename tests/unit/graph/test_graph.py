@@ -171,6 +171,27 @@ class TestMatrices:
             normalized = np.nan_to_num(A / np.sqrt(np.outer(d_out, d_in)))
         assert np.allclose(dense(graph, "normalized"), normalized, rtol=1e-14)
         assert np.allclose(dense(graph, "combinatorial"), np.eye(len(A)) - (np.diag(d_out) - A) / d_out.max())
+        if kind != "signed":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                P = np.nan_to_num(A / d_out[:, None])
+            assert np.allclose(dense(graph, "random-walk"), P, rtol=1e-14)
+            assert np.allclose(dense(graph, "random-walk").sum(axis=1), d_out > 0)
+
+    def test_steps_with_negative_weights_are_refused(self):
+        graph = graphs.signed()
+        for _ in range(2):
+            with pytest.raises(
+                ValueError, match=r"without negative weights.*got weights down to -1.*normalized"
+            ):
+                graph.to_scipy("random-walk")
+
+    @pytest.mark.parametrize("kind", graphs.KINDS)
+    @pytest.mark.parametrize("matrix", ["adjacency", "normalized", "combinatorial", "random-walk"])
+    def test_which_matrices_are_symmetric(self, kind, matrix):
+        graph = graphs.KINDS[kind]()
+        if (kind, matrix) != ("signed", "random-walk"):
+            M = dense(graph, matrix)
+            assert graph.is_symmetric(matrix) == np.allclose(M, M.T)
 
     @pytest.mark.parametrize("kind", graphs.KINDS)
     def test_norms_are_at_most_one(self, kind):

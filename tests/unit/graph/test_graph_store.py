@@ -138,8 +138,12 @@ class TestSameBits:
             assert found.n_self_loops == np.count_nonzero(A.diagonal())
 
     @pytest.mark.parametrize("transition", ["weights", "uniform"])
-    @pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
+    @pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial", "random-walk"])
     def test_walks(self, pair, matrix, transition):
+        if matrix == "random-walk" and pair[0].weights is not None and pair[0].weights.min() < 0:
+            with pytest.raises(ValueError, match="negative weights"):
+                wk.sample_walks(pair[1], 8, matrix=matrix)
+            return
         sampler = wk.IndependentWalks(0.2, transition=transition)
         for transpose in (False, True):
             here, there = (

@@ -268,16 +268,17 @@ def test_planning_takes_no_time():
     """Milliseconds on a small graph, and hardly more, in time and memory, on a large one."""
     for kernel in (HEAT, wk.RegularizedLaplacian(1, 10.0), wk.Matern(1.5, 2.0)):
         for options in ({}, {"n_walks": 64}, {"budget": 34 * 400}):
-            plan(graphs.karate(), kernel, **options)
+            for _ in range(4):  # loops are interpreted before they are compiled
+                plan(graphs.karate(), kernel, **options)
             times = []
             for _ in range(3):
                 begin = time.process_time()
                 plan(graphs.karate(), kernel, **options)
                 times.append(time.process_time() - begin)
             assert min(times) < 0.05
-    n = 300_000
+    n = 1_000_000
     graph = wk.Graph.from_edges(np.random.default_rng(0).integers(0, n, (3 * n, 2)), n_nodes=n)
-    ids = np.arange(0, n, 3000)
+    ids = np.arange(0, n, 10_000)
     given = {"sampler": wk.CoupledWalks((1.0, 0.5, 0.1), head=1), "budget": 1e5}
     for options in ({}, {"budget": 1e5}, {"n_walks": 64}, given):
         plan(graph, ids=ids, local=True, **options)
@@ -285,5 +286,5 @@ def test_planning_takes_no_time():
         begin = time.process_time()
         plan(graph, ids=ids, local=True, **options)
         assert time.process_time() - begin < 0.3
-        assert tracemalloc.get_traced_memory()[1] < 2e6, "an array of one double for each node has 2.4 MB"
+        assert tracemalloc.get_traced_memory()[1] < 6e6, "an array of one double for each node has 8 MB"
         tracemalloc.stop()

@@ -7,7 +7,8 @@ import pytest
 
 import graphs
 import walkernel as wk
-from walkernel.features import Modulated, Symmetric, matched_survival
+from walkernel.features import Modulated, Symmetric
+from walkernel.walks import matched_survival
 
 
 def chosen(*kernels, **options):
