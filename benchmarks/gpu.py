@@ -24,11 +24,13 @@ import triton.language as tl
 from core import random_graph, table
 
 import walkernel as wk
-from walkernel.datasets import torus_mesh
-from walkernel.engines import CUDA, checked_spec
+from walkernel.datasets import grid, torus_mesh
+from walkernel.engines import CPU, CUDA, checked_spec, features_job
 from walkernel.engines import _triton_walks as kernels
 from walkernel.engines._device_walks import DeviceRecord, Walker, coalesce
 from walkernel.engines._tensors import rows_of, to_scipy
+from walkernel.operators import ChebyshevBasis
+from walkernel.planning import Request, make_plan
 from walkernel.torch import NeuralModulation, Schedule, fit_to_task
 
 PAPER = wk.IndependentWalks(0.1)
@@ -91,12 +93,12 @@ def huge_walker(like: Walker, n_nodes: int, n_starts: int, degree: int = 20) -> 
 
 
 def steps_row(name: str, walker: Walker, reads: float) -> list[str]:
-    lengths = walker.draw_lengths()
-    n_steps = int(lengths.sum())
+    drawn = walker.draw()
+    n_steps = int(drawn.lengths.sum())
     ends = torch.empty(walker.n_walkers, dtype=torch.int32, device="cuda")
     factors = walker.factors()
-    draw = milliseconds(walker.draw_lengths)
-    walk = milliseconds(lambda: walker.walk(kernels.STEPS.value, lengths, factors, nodes=ends))
+    draw = milliseconds(walker.draw)
+    walk = milliseconds(lambda: walker.walk(kernels.STEPS.value, drawn, factors, nodes=ends))
     rate = n_steps / walk / 1e6
     whole = n_steps / (walk + draw) / 1e6
     return [
@@ -112,7 +114,7 @@ def steps_row(name: str, walker: Walker, reads: float) -> list[str]:
 
 def plain_torch(walker: Walker) -> float:
     """Return billions of steps a second of walkers as tensors that advance one step with each call."""
-    lengths = walker.draw_lengths().long()
+    lengths = walker.draw().lengths.long()
     packed, indices = walker._packed, walker._indices
     starts = torch.repeat_interleave(walker._starts, walker.spec.n_walks)
 
@@ -167,9 +169,134 @@ def training_rate(device: str, n_epochs: int) -> float:
     return n_epochs / (seconds(n_epochs + 2) - seconds(2))
 
 
+def default_features(name: str, graph: wk.Graph, t: float) -> list[list[str]]:
+    """Return times of features at 400 steps from each node: of the default sampler, and of the paper's."""
+    kernel, n = wk.Diffusion(float(np.sqrt(2 * t))), graph.n_nodes
+    request = Request(graph, kernel, np.arange(n), "symmetric", "shared", None, 400.0 * n, None, 1, False)
+    plan, rows = make_plan(request), []
+    engine, before = CUDA(), 0.0
+    for sampler, n_walks in ((PAPER, 44), (plan.sampler, plan.n_walks)):
+        spec = checked_spec(graph, n_walks, sampler, 0, 0, None, "normalized", False)
+        job, walker = features_job(spec, kernel), Walker(engine, spec)
+        heads = milliseconds(lambda walker=walker, spec=spec: walker.at(spec.ids), 5)
+        whole = milliseconds(lambda job=job: engine.features(job), 5)
+        n_steps = engine.features(job)[0].n_steps
+        CPU().features(job.part(0, 1000))
+        begin = time.perf_counter()
+        CPU().features(job)
+        cpu = 1e3 * (time.perf_counter() - begin)
+        each = 1e6 * whole / n_steps
+        ratio = f"{each / before:.2f}" if before else ""
+        before = before or each
+        about = "paper's" if sampler is PAPER else repr(sampler).partition("(")[0]
+        cells = [
+            f"{n_steps / n:.0f}",
+            f"{heads:.1f}",
+            f"{whole:.1f}",
+            f"{1e3 * each:.1f}",
+            ratio,
+            f"{cpu:.0f}",
+        ]
+        rows.append([name, f"{t:g}", about, *cells])
+    return rows
+
+
+def defaults_table(quick: bool) -> str:
+    """Return the times of default features on random graphs and roads."""
+    graphs = {"random": random_graph(10**5 if quick else 10**6)}
+    if os.environ.get("WALKERNEL_DATA") and not quick:
+        graphs["road_fla"] = wk.load_dataset("road_fla").graph
+        graphs["soc_epinions"] = wk.load_dataset("soc_epinions").graph
+    rows = [row for name, graph in graphs.items() for t in (1, 5) for row in default_features(name, graph, t)]
+    header = ["graph", "t", "sampler", "steps", "heads ms", "features ms", "ps a step", "ratio", "CPU ms"]
+    return table("Features at 400 steps from each node (goals 2 times, 150 ms)", header, rows)
+
+
+def copy_bandwidth(n_bytes: int = 2**31) -> float:
+    """Return the GB/s that a copy reads and writes."""
+    source = torch.empty(n_bytes, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * n_bytes / milliseconds(lambda: target.copy_(source)) / 1e6
+
+
+def polynomials_table(quick: bool) -> str:
+    """Return the times of products with a polynomial of the matrix, beside what they move."""
+    speed = copy_bandwidth()
+    n, rows = 10**5 if quick else 10**6, []
+    graph, kernel = random_graph(n), wk.Diffusion(float(np.sqrt(10)))
+    here, there = (wk.polynomial_operator(graph, kernel, engine=each) for each in (CUDA(), CPU()))
+    for n_columns in (1, 16):
+        V = torch.randn(n, n_columns, device="cuda", dtype=torch.float64)
+        ms, host = milliseconds(lambda V=V: here @ V, 5), V.cpu().numpy()
+        begin = time.perf_counter()
+        expected = there @ host
+        cpu = 1e3 * (time.perf_counter() - begin)
+        error = float(np.abs((here @ V).cpu().numpy() - expected).max() / np.abs(expected).max())
+        entries, column = graph.to_scipy("normalized").nnz, 8 * n * n_columns
+        products = here.polynomial.n_products
+        least, gathered = (12 * entries + each + 8 * column for each in (0, 8 * entries * n_columns))
+        moved = [f"{products * size / ms / 1e6 / speed:.0%}" for size in (least, gathered)]
+        rows.append([str(n_columns), str(products), f"{ms:.2f}", *moved, f"{cpu:.0f}", f"{error:.0e}"])
+    title = f"Polynomial of {n:.0e} nodes, in double precision, as shares of the {speed:.0f} GB/s of a copy"
+    header = ["columns", "products", "ms", "each array once", "a read for each edge", "CPU ms", "difference"]
+    return table(title, header, rows)
+
+
+def rows_table(quick: bool) -> str:
+    """Return the times of exact rows and moments at some nodes, per column: of fewer columns on the CPU."""
+    side = 300 if quick else 1000
+    graph, terms = grid(side, side).graph, np.exp(-np.arange(40) / 5)
+    nodes = np.random.default_rng(0).choice(graph.n_nodes, 1024, replace=False)
+    found = []
+    for engine, count in ((CUDA(), 1024), (CPU(), 64)):
+        basis = ChebyshevBasis(graph, "normalized", engine)
+        for work in (lambda b=basis, k=count: b.block(terms, nodes[:k], nodes[:k]),
+                     lambda b=basis, k=count: b.moments(nodes[: k // 4], terms.size)):  # fmt: skip
+            work()
+            begin = time.perf_counter()
+            work()
+            found.append(1e3 * (time.perf_counter() - begin) / count)
+    rows = [["rows", f"{found[0]:.2f}", f"{found[2]:.1f}"],
+            ["moments", f"{4 * found[1]:.2f}", f"{4 * found[3]:.1f}"]]  # fmt: skip
+    title = (
+        f"Exact rows of {terms.size} terms, {graph.n_nodes:.0e} nodes, ms for each of 1024 nodes (CPU: of 64)"
+    )
+    return table(title, ["what", "card", "CPU"], rows)
+
+
+def process_table(quick: bool) -> str:
+    """Return the times of a Gaussian process by walks, 10⁴ observations of a signal on a grid."""
+    side, n_observed = (300, 1000) if quick else (1000, 10_000)
+    graph, rng = grid(side, side).graph, np.random.default_rng(0)
+    at = np.arange(graph.n_nodes)
+    signal = np.sin(at // side / 4) + np.cos(at % side / 4)
+    known, asked = (rng.choice(graph.n_nodes, n_observed, replace=False) for _ in range(2))
+    y, rows = signal[known] + 0.1 * rng.standard_normal(n_observed), []
+    for engine in ("cuda", None):
+        model = wk.NodeGPRegressor(graph, wk.Diffusion(2.0), method="walks", engine=engine)
+        calls = (
+            lambda m=model: m.fit(known, y),
+            lambda m=model: m.predict(asked, return_std=True),
+            lambda m=model: m.sample_y(),
+        )
+        seconds = []
+        for call in calls:
+            begin = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - begin)
+        rows.append([engine or "CPU", *(f"{s:.1f}" for s in seconds), f"{sum(seconds):.1f}"])
+    title = (
+        f"Gaussian process by walks, {graph.n_nodes:.0e} nodes, {n_observed} observations, seconds (goal 6)"
+    )
+    return table(title, ["engine", "fit", "std at as many nodes", "draw at all nodes", "sum"], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument(
+        "--defaults", action="store_true", help="features, polynomials and a Gaussian process alone"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     parts = [
@@ -182,6 +309,12 @@ def main() -> None:
         parts.append(text)
 
     print(parts[0])
+    say(defaults_table(options.quick))
+    say(polynomials_table(options.quick))
+    say(rows_table(options.quick))
+    say(process_table(options.quick))
+    if options.defaults:
+        return
     reads = {size: ceiling(2**size) for size in (20, 23, 26, 29)}
     rows = [[f"{2**size * 8 / 2**20:.0f} MiB", f"{rate:.1f}"] for size, rate in reads.items()]
     say(table("Random reads of 8 bytes, billions a second", ["table", "G/s"], rows))

@@ -7,7 +7,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from oracles import algorithm_one, exact_levels, headed_walks
+import walkernel as wk
+from oracles import algorithm_one, headed_walks, pruned_head, unequal_number, whole_head
 from walkernel.engines import CPU, Engine
 from walkernel.features import HostRecord
 from walkernel.walks import Deposits, Head, WalkSpec, concatenate
@@ -20,23 +21,31 @@ class Reference(Engine):
     def record(self, spec, progress=None):
         A, M = (spec.graph.to_scipy(matrix).toarray() for matrix in ("adjacency", spec.matrix))
         A = M if spec.matrix == "combinatorial" else A
-        if spec.transpose and spec.graph.directed:
+        if spec.transpose and not spec.is_symmetric:
             A, M = A.T, M.T
-        sampler, thresholds = spec.sampler, [int(x) for x in spec.law.thresholds]
-        settings = {"seed": spec.seed, "stream": spec.stream, "transition": sampler.transition}
-        settings["shares"] = sampler.coupling
-        walks, heads = [], []
+        sampler, options = spec.sampler, {"seed": spec.seed, "stream": spec.stream}
+        options |= {"transition": sampler.transition, "shares": sampler.coupling}
+        walks, heads, edges, shifts = [], [], [], []
         for start in spec.ids.tolist():
-            if sampler.head:
-                walks.append(headed_walks(A, M, start, spec.n_walks, thresholds, sampler.head, **settings))
-                levels = exact_levels(A, M, start, sampler.head, sampler.transition)
-                heads.append([(v, k, x[0]) for k, level in enumerate(levels, 1) for v, x in level.items()])
+            number, first = spec.n_walks, spec.table.first[start]
+            if isinstance(sampler, wk.PrunedWalks):
+                head, followed, places = pruned_head(A, M, start, sampler, first)
+                number, share, shift, shares = unequal_number(sampler, first, places, number)
+                walks.append(
+                    headed_walks(A, M, start, number, places, **options | {"shares": shares}, share=share)
+                )
+                shifts += [shift] if sampler.unevenness else []
+            elif sampler.head:
+                head, followed, places = whole_head(A, M, start, sampler)
+                walks.append(headed_walks(A, M, start, number, places, **options))
             else:
-                walks.append(algorithm_one(A, M, start, spec.n_walks, thresholds, **settings))
-                heads.append([])
-        edges = np.array([_edges(A, start, sampler.head) for start in spec.ids])
+                thresholds = [int(x) for x in sampler.thresholds()]
+                head, followed = [], 0
+                walks.append(algorithm_one(A, M, start, number, thresholds, **options))
+            heads.append(head)
+            edges.append(followed)
         record = _arrays([list(chain(*own)) for own in walks], spec)
-        head = Head(*_arrays(heads, spec), edges)
+        head = Head(*_arrays(heads, spec), np.array(edges), np.array(shifts, dtype=np.int32))
         return HostRecord(Deposits(*record, head), spec.n_walks, spec.graph.n_nodes)
 
 
@@ -46,12 +55,6 @@ def _arrays(rows, spec):
     nodes, lengths, loads = (np.array([d[i] for row in rows for d in row]) for i in range(3))
     loads = loads / spec.scale**lengths if lengths.size else np.empty(0)
     return indptr, nodes.astype(spec.graph.indices.dtype), lengths.astype(np.int32), loads
-
-
-def _edges(A, start, head):
-    """Return the number of edges that a head follows."""
-    levels = [{start: None}, *exact_levels(A, A, start, head)[:-1]] if head else []
-    return sum(np.count_nonzero(A[node]) for level in levels for node in level)
 
 
 @dataclass(frozen=True)

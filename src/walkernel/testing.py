@@ -25,13 +25,20 @@ from numpy.typing import NDArray
 
 from walkernel.engines import CPU, Engine, FeatureJob, open_features, sample_features, sample_walks
 from walkernel.graph import Graph
-from walkernel.kernels import Diffusion
+from walkernel.kernels import Diffusion, PageRank
 from walkernel.operators import estimate_kernel
-from walkernel.walks import CoupledWalks, IndependentWalks, WalkSpec
+from walkernel.walks import CoupledWalks, IndependentWalks, PrunedWalks, WalkSpec
 
 KERNEL = Diffusion(1.2)
 LAW = tuple(0.7**k for k in range(1, 20))
-SAMPLERS = (IndependentWalks(0.2), CoupledWalks(LAW, group=4), CoupledWalks(LAW, group=4, head=2))
+SIZES = (1.0, 0.8, 0.5, 0.3, 0.15, 0.07, 0.03)
+SAMPLERS = (
+    IndependentWalks(0.2),
+    CoupledWalks(LAW, group=4),
+    CoupledWalks(LAW, group=4, head=2),
+    PrunedWalks(SIZES, 0.05, head=3, group=4),
+    PrunedWalks(SIZES, 0.05, head=3, unevenness=1.0, group=4),
+)
 N_WALKS = 8
 
 
@@ -162,6 +169,20 @@ class EngineSuite:
                 best, expected = ours.topk(nodes[:1], 1), theirs.topk(nodes[:1], 1)
                 assert np.array_equal(best.nodes, expected.nodes)
 
+    def test_kernels_of_the_random_walk_matrix(self) -> None:
+        """It is not symmetric: the right-hand side walks its transpose, on undirected graphs too."""
+        engine, v = self.make_engine(), np.random.default_rng(3).normal(size=(12, 2))
+        for name in ("weighted", "directed"):
+            ours, theirs = (
+                estimate_kernel(GRAPHS[name], PageRank(0.6), N_WALKS, sampler=SAMPLERS[2], engine=each)
+                for each in (engine, CPU(1))
+            )
+            self.assert_same(ours @ v, theirs @ v)
+            self.assert_same(ours.T @ v, theirs.T @ v)
+            estimates = [K.estimate([0, 4], [4, 0]) for K in (ours, theirs)]
+            for own, other in zip(*estimates, strict=True):
+                self.assert_same(own, other)
+
     def test_features_in_files(self) -> None:
         """Blocks in a directory are those in memory; a call that is repeated opens them."""
         engine, graph = self.make_engine(), GRAPHS["weighted"]
@@ -210,6 +231,8 @@ def _options(undirected: bool) -> list[dict[str, Any]]:
         {"pair": "lazy", **head},
         {"stitches": 2, **head},
         {"nodes": [4, 1, 8], **head},
+        {"sampler": SAMPLERS[4]},
+        {"nodes": [4, 1, 8], "sampler": SAMPLERS[4]},
     ]
     return [*some, {"ensembles": "shared"}, {}, head, {"budget": 3000}] if undirected else some
 

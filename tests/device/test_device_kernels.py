@@ -9,10 +9,14 @@ import torch
 import graphs
 import walkernel as wk
 from walkernel.engines import CPU, CUDA
+from walkernel.engines._device_features import multiply_by_rows
 
 KERNEL = wk.Diffusion(1.0)
 LAW = (0.9, 0.6, 0.3)
 PLAIN, HEAD = wk.CoupledWalks(LAW), wk.CoupledWalks(LAW, head=2)
+SIZES = KERNEL.modulation(16)
+PRUNED = wk.PrunedWalks(SIZES, threshold=1e-3, head=3)
+UNEQUAL = wk.PrunedWalks(SIZES, threshold=0.06, head=3, unevenness=3.0, group=8)
 CASES = {
     "independent": (graphs.weighted, {"ensembles": "independent", "sampler": PLAIN}),
     "shared": (graphs.weighted, {"ensembles": "shared", "sampler": PLAIN}),
@@ -22,6 +26,10 @@ CASES = {
         {"ensembles": "debiased", "sampler": wk.CoupledWalks(LAW, group=4), "n_walks": 18},
     ),
     "debiased with heads": (graphs.signed, {"ensembles": "debiased", "sampler": HEAD}),
+    "debiased with pruned heads": (graphs.signed, {"ensembles": "debiased", "sampler": PRUNED}),
+    "unequal numbers": (graphs.karate, {"ensembles": "debiased", "sampler": UNEQUAL}),
+    "lazy with unequal numbers": (graphs.directed, {"pair": "lazy", "sampler": UNEQUAL}),
+    "two factors with unequal numbers": (graphs.weighted, {"stitches": 2, "sampler": UNEQUAL}),
     "lazy": (graphs.weighted, {"pair": "lazy", "sampler": wk.IndependentWalks(0.3)}),
     "lazy with heads": (graphs.isolated, {"pair": "lazy", "sampler": HEAD}),
     "two factors": (graphs.unweighted, {"stitches": 2, "sampler": PLAIN}),
@@ -188,3 +196,16 @@ def test_features_of_either_kind_are_the_same_tensor(keep_features, device):
     found = wk.sample_features(graph, KERNEL, 8, sampler=HEAD, engine=engine)
     expected = wk.sample_features(graph, KERNEL, 8, sampler=HEAD)
     np.testing.assert_allclose(found.to_dense().cpu(), expected.toarray(), atol=1e-13)
+
+
+@pytest.mark.parametrize("n_columns", [1, 5, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_by_rows(n_columns, dtype, device):
+    """Rows may be empty or long, and their number may be no multiple of those of a program."""
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(21, 40)) * (rng.random((21, 40)) < 0.1)
+    dense[[0, 20]], dense[7] = 0.0, 1.0
+    matrix = torch.tensor(dense, dtype=dtype, device=device).to_sparse_csr()
+    X = torch.tensor(rng.normal(size=(40, n_columns)), dtype=dtype, device=device)
+    tolerance = {torch.float32: 1e-5, torch.float64: 1e-13}[dtype]
+    np.testing.assert_allclose(multiply_by_rows(matrix, X).cpu(), dense @ X.cpu().numpy(), atol=tolerance)

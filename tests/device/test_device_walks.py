@@ -1,6 +1,7 @@
 """Walks on a device are those of the compiled loops, step by step."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ import torch
 import graphs
 import walkernel as wk
 from walkernel.engines import CUDA, FeatureJob
+from walkernel.engines._device_heads import HeadFollower
 from walkernel.engines._device_walks import coalesce, coalesce_by_row
 from walkernel.engines._tensors import rows_of
+from walkernel.walks import matched_survival
 
 LAW = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
+SIZES = wk.Diffusion(1.0).modulation(16)
 SAMPLERS = {
     "independent": wk.IndependentWalks(0.2),
     "uniform steps": wk.IndependentWalks(0.3, transition="uniform"),
@@ -21,6 +25,9 @@ SAMPLERS = {
     "small groups": wk.CoupledWalks(LAW, group=4),
     "head": wk.CoupledWalks(LAW, head=1),
     "long head": wk.CoupledWalks(LAW, head=3, group=2),
+    "pruned": wk.PrunedWalks(SIZES, threshold=1e-3, head=3),
+    "unequal": wk.PrunedWalks(SIZES, threshold=0.06, head=3, unevenness=3.0),
+    "more walks": wk.PrunedWalks(SIZES, threshold=0.03, head=2, unevenness=20.0, group=4),
 }
 MATRICES = ("normalized", "adjacency", "combinatorial")
 
@@ -42,11 +49,57 @@ def test_walks_are_the_same(kind, sampler, matrix, device):
     assert here.record.longest == there.record.longest
 
 
+def test_heads_that_follow_all_edges_are_whole(device):
+    graph, options = graphs.weighted(), {"seed": 7, "engine": CUDA(device, "float64")}
+    pruned = wk.PrunedWalks(SIZES, head=3)
+    whole = wk.CoupledWalks(matched_survival(np.array(SIZES[3:]))[1:], head=3)
+    here, there = (wk.sample_walks(graph, 16, sampler=one, **options) for one in (pruned, whole))
+    for one, other in zip(here.deposits[:3], there.deposits[:3], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(here.deposits.loads, there.deposits.loads, rtol=1e-13)
+
+
+@pytest.mark.parametrize("sampler", ["long head", "unequal"])
+@pytest.mark.parametrize("kind", ["weighted", "isolated"])
+def test_start_nodes_are_divided_where_heads_follow_many_edges(kind, sampler, device, monkeypatch):
+    monkeypatch.setattr(HeadFollower, "most_edges", 20)
+    graph = graphs.KINDS[kind]()
+    here = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler], engine=CUDA(device, "float64")).deposits
+    there = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler]).deposits
+    for one, other in zip((*here.head, *here[:3]), (*there.head, *there[:3]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_heads_of_hubs_are_added_up_in_the_same_order(device):
+    """Three hops on, thousands of edges meet at a node; another order of their sum has other bits."""
+    rng = np.random.default_rng(0)
+    edges = np.concatenate(
+        [np.column_stack([np.full(300, hub), rng.permutation(400)[:300]]) for hub in (400, 401)]
+    )
+    graph = wk.Graph.from_edges(edges, weights=rng.lognormal(0, 2, len(edges)))
+    options = {"sampler": wk.CoupledWalks(LAW, head=3), "nodes": [400, 0, 1, 2]}
+    here = wk.sample_walks(graph, 16, **options, engine=CUDA(device, "float64")).deposits
+    there = wk.sample_walks(graph, 16, **options).deposits
+    assert np.bincount(there.head.lengths).tolist() == np.bincount(here.head.lengths).tolist()
+    for one, other in zip(here.head, there.head, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(here.nodes, there.nodes)
+
+
+def test_numbers_of_walks_are_unequal(device):
+    """The twin of the tests above: some nodes have fewer walks, and walks begin after different hops."""
+    walks = wk.sample_walks(graphs.karate(), 16, sampler=SAMPLERS["unequal"], engine=CUDA(device))
+    walked = walks.deposits.lengths
+    assert np.unique(walks.deposits.head.shifts).tolist() == [-4, -3, -2, 1]
+    assert np.unique(walked[np.flatnonzero(walked == 0)[:-1] + 1]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("sampler", ["head", "unequal"])
 @pytest.mark.parametrize("size", [64, 128])
-def test_any_number_of_programs(size, device, monkeypatch):
-    """The 480 walks make full programs and a last one with room to spare."""
+def test_any_number_of_programs(size, sampler, device, monkeypatch):
+    """The 480 walks, or others, make full programs and a last one with room to spare."""
     monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", size)
-    graph, kernel, options = graphs.weighted(), wk.Diffusion(1.0), {"sampler": SAMPLERS["head"], "seed": 5}
+    graph, kernel, options = graphs.weighted(), wk.Diffusion(1.0), {"sampler": SAMPLERS[sampler], "seed": 5}
     engine = CUDA(device, "float64", keep_features=False)
     here = wk.sample_walks(graph, 16, **options, engine=engine)
     there = wk.sample_walks(graph, 16, **options)
@@ -87,7 +140,7 @@ def test_some_nodes_and_transposed_walks(device):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("sampler", ["independent", "coupled", "long head"])
+@pytest.mark.parametrize("sampler", ["independent", "coupled", "long head", "pruned", "unequal"])
 @pytest.mark.parametrize("kind", ["weighted", "directed", "signed", "isolated"])
 def test_features(kind, sampler, dtype, device):
     graph, kernel, seen = graphs.KINDS[kind](), wk.Diffusion(1.0), []
@@ -107,7 +160,7 @@ def test_features(kind, sampler, dtype, device):
     ]
 
 
-@pytest.mark.parametrize("sampler", ["independent", "long head"])
+@pytest.mark.parametrize("sampler", ["independent", "long head", "pruned", "more walks"])
 def test_walks_weighed_later(sampler, device):
     graph, kernel = graphs.weighted(), wk.Diffusion(1.0)
     walks = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler], engine=CUDA(device, "float64"))
@@ -168,7 +221,7 @@ def test_files_of_another_precision_are_not_the_same(device, tmp_path):
         wk.sample_features(graph, kernel, 8, directory=tmp_path, block_size=7)
 
 
-@pytest.mark.parametrize("sampler", ["coupled", "small groups", "long head"])
+@pytest.mark.parametrize("sampler", ["coupled", "small groups", "long head", "pruned", "unequal"])
 def test_groups_of_walks(sampler, device):
     graph, f = graphs.weighted(), wk.Diffusion(1.0).modulation(12)
     spec = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler])
@@ -177,6 +230,33 @@ def test_groups_of_walks(sampler, device):
         each.features(job)[0].to_scipy() for each in (CUDA(device, "float64"), wk.engines.CPU())
     )
     np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-13)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("sampler", ["coupled", "long head", "pruned", "unequal", "more walks"])
+@pytest.mark.parametrize("kind", ["directed", "isolated"])
+def test_all_that_features_tell(kind, sampler, apart, keep, device):
+    graph, columns = (
+        graphs.KINDS[kind](),
+        np.random.default_rng(0).normal(size=(3, graphs.KINDS[kind]().n_nodes)),
+    )
+    spec = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler], seed=3)
+    f = wk.Diffusion(1.0).modulation(spec.longest + 1)
+    job = FeatureJob(spec, f, (0, 5), with_norms=True, separate_heads=apart)
+    found = CUDA(device, "float64", keep_features=keep, block_size=8).features(job)
+    for one, other in zip(found, wk.engines.CPU().features(job), strict=True):
+        np.testing.assert_allclose(one.multiply(columns.T), other.multiply(columns.T), atol=1e-12)
+        sums = one.multiply_transposed(columns.T), other.multiply_transposed(columns.T)
+        np.testing.assert_allclose(*sums, atol=1e-12)
+        np.testing.assert_allclose(one.to_scipy().toarray(), other.to_scipy().toarray(), atol=1e-12)
+        np.testing.assert_allclose(one.norms, other.norms, rtol=1e-12)
+        assert one.n_steps == other.n_steps
+    if not keep:
+        record = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler], seed=3).deposits
+        assert found[0].nnz == record.nodes.size + (0 if apart else record.head.nodes.size)
+        unread = CUDA(device, "float64", keep_features=False).features(replace(job, with_norms=False))
+        assert [one.n_steps for one in unread] == [one.n_steps for one in found]
 
 
 def test_rows_sorted_by_programs_of_their_own(device):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import refuse
 from walkernel.features import NO_NORMS, FeatureMatrix, HostFeatures, HostRecord, Record, Walks
-from walkernel.walks import Deposits, WalkSpec, no_heads
+from walkernel.walks import Deposits, Head, WalkSpec, no_heads
 
 Progress = Callable[[int, int], object]
 VARIABLE = "WALKERNEL_ENGINE"
@@ -61,10 +62,16 @@ class Engine(ABC):
         What its numbers are rounded to; features in files that differ in it are not the same.
     n_threads : int or None
         Threads of products in this process; None: WALKERNEL_NUM_THREADS or the CPUs of this process.
+    multiplies_matrices : bool
+        Whether ``hold`` serves polynomials of a matrix.
+    product_speed : float
+        How many times faster than a CPU it multiplies by a sparse matrix, about.
     """
 
     precision = "float64"
     n_threads: int | None = None
+    multiplies_matrices = False
+    product_speed = 1.0
 
     @abstractmethod
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> Record:
@@ -87,6 +94,15 @@ class Engine(ABC):
         """Yield the number of each range of start nodes, in any order, and its features."""
         for number, (first, last) in enumerate(ranges):
             yield number, self.features(job.part(first, last))
+
+    def hold(self, matrix: scipy.sparse.csr_array) -> FeatureMatrix:
+        """Return a sparse matrix, to be multiplied in double precision, where products are made."""
+        return HostFeatures(matrix, n_threads=self.n_threads)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Explain what fails because of where this engine computes, such as the memory of a device."""
+        yield
 
     def project(
         self,
@@ -155,10 +171,15 @@ class Engine(ABC):
         return self
 
 
+def without_entries(head: Head) -> Head:
+    """Return heads that tell the numbers of walks alone."""
+    return no_heads(head.edges.size, head.nodes.dtype)._replace(shifts=head.shifts)
+
+
 def _features_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
     """Return the features of recorded walks as a job wants them."""
     deposits, norms = walks.deposits, NO_NORMS
-    kept = deposits._replace(head=no_heads(walks.ids.size, deposits.nodes.dtype))
+    kept = deposits._replace(head=without_entries(deposits.head))
     rows = _weighed(walks, kept if job.separate_heads else deposits, job.f, job.n_groups)
     if job.with_norms:
         groups = walks.n_walks // walks.sampler.coupling.group

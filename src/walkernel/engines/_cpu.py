@@ -38,6 +38,8 @@ class CPU(Engine):
     (34, 34)
     """
 
+    multiplies_matrices = True
+
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +97,7 @@ class CPU(Engine):
             columns, n_columns = np.full(n_columns, -1, dtype=np.int32), max(1, reached.size)
             columns[reached] = np.arange(reached.size)
         walks = spec.first_walks(few * (spec.n_walks // job.n_groups))
-        factors = job.f / spec.law.survival * (job.n_groups / spec.n_walks)
+        factors = spec.law.factors(job.f * (job.n_groups / spec.n_walks))
         return Projection(walks, factors, few, columns, n_columns, self._threads)
 
     @property

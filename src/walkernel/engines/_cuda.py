@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,9 @@ from walkernel.features import FeatureMatrix
 from walkernel.walks import WalkSpec
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from walkernel.engines._device_features import DeviceFeatures
     from walkernel.engines._device_walks import DeviceRecord
 
 DEVICES = "'cuda', or 'cuda:' and a number"
@@ -30,8 +33,8 @@ REMEDY = "On the CPU use walkernel.engines.CPU()."
 class CUDA(Engine):
     """A CUDA device of this machine, by PyTorch and Triton.
 
-    The walks are those of ``CPU``, node by node; loads are rounded to ``dtype``. Exact heads are followed on
-    the CPU, and so are the walks of error bars, which need all digits.
+    The walks are those of ``CPU``, node by node; loads are rounded to ``dtype``. Polynomials are computed in
+    double precision. Walks of error bars, which need all digits, are sampled on the CPU.
 
     Parameters
     ----------
@@ -52,6 +55,9 @@ class CUDA(Engine):
     >>> wk.engines.CUDA("cuda:1", "float64")
     CUDA(device='cuda:1', dtype='float64', keep_features=True, block_size=2097152)
     """
+
+    multiplies_matrices = True
+    product_speed = 256.0
 
     device: str | None = None
     dtype: str = "float32"
@@ -96,6 +102,17 @@ class CUDA(Engine):
             from walkernel.engines._device_features import sample_features
 
             return sample_features(self, job, progress)
+
+    def hold(self, matrix: csr_array) -> DeviceFeatures:
+        """Return a sparse matrix on the device, in double precision whatever loads are rounded to."""
+        with self.in_use():
+            import torch
+
+            from walkernel.engines._device_features import DeviceFeatures
+            from walkernel.engines._tensors import from_scipy
+
+            held = from_scipy(matrix, str(self.device), torch.float64)
+            return DeviceFeatures(held, replace(self, dtype="float64"))
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

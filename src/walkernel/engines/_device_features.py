@@ -17,6 +17,7 @@ from walkernel.engines._device_walks import DeviceRecord, Walker
 from walkernel.engines._tensors import (
     bytes_of,
     from_scipy,
+    launching_on,
     squared_norms,
     stack,
     take,
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 64
 """Columns that walks which are not kept are multiplied with at a time."""
+ROWS, COLUMNS = 8, 16
+"""Rows and columns of a product that one Triton program makes."""
+FEWEST_COLUMNS = 4
+LONGEST_ROW = 2**10
+"""Columns from which on, and entries of a row up to which, that is faster than cuSPARSE."""
 ROWS_ON_HOST = 2**16
 """Rows of walks which are not kept that are brought to the CPU at a time."""
 
@@ -86,18 +92,27 @@ class DeviceFeatures(FeatureMatrix):
         return transpose(self.matrix)
 
     @cached_property
+    def _longest_row(self) -> int:
+        return _longest_row(self.matrix)
+
+    @cached_property
+    def _longest_column(self) -> int:
+        return _longest_row(self._transposed)
+
+    @cached_property
     def _on_host(self) -> HostFeatures:
         return HostFeatures(self.to_scipy(), n_threads=None)
 
     def multiply(self, X: Any) -> Any:
         """Return Φ X."""
         with self.engine.in_use():
-            return as_given(X, _product(self.matrix, as_tensor(self.engine, X)))
+            return as_given(X, _product(self.matrix, as_tensor(self.engine, X), self._longest_row))
 
     def multiply_transposed(self, V: Any) -> Any:
         """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
         with self.engine.in_use():
-            return as_given(V, _product(self._transposed, as_tensor(self.engine, V)))
+            factor = as_tensor(self.engine, V)
+            return as_given(V, _product(self._transposed, factor, self._longest_column))
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -111,6 +126,11 @@ class DeviceFeatures(FeatureMatrix):
     def map_rows(self, function: Callable[..., Dense], *arrays: NDArray[Any]) -> Dense:
         """Return what a function makes of the rows, as SciPy has them, and of some arrays."""
         return self._on_host.map_rows(function, *arrays)
+
+    def squared_norms(self) -> Dense:
+        """Return ‖φ_i‖² of each row, (n,)."""
+        with self.engine.in_use():
+            return squared_norms(self.matrix).cpu().numpy()
 
     def compact(self, *others: FeatureMatrix) -> tuple[NDArray[np.int64] | None, list[FeatureMatrix]]:
         """Return the nodes that some row reaches, and features with columns for these; no cost in N."""
@@ -141,9 +161,32 @@ class DeviceFeatures(FeatureMatrix):
         return self.matrix
 
 
-def _product(matrix: Tensor, X: Tensor) -> Tensor:
+def _product(matrix: Tensor, X: Tensor, longest_row: int) -> Tensor:
     """Return a CSR tensor times a matrix, also of no columns."""
-    return matrix @ X if X.numel() and matrix.shape[0] else X.new_zeros(matrix.shape[0], X.shape[1])
+    if not X.numel() or not matrix.shape[0]:
+        return X.new_zeros(matrix.shape[0], X.shape[1])
+    if X.is_cuda and X.shape[1] >= FEWEST_COLUMNS and longest_row <= LONGEST_ROW:
+        return multiply_by_rows(matrix, X)
+    return matrix @ X
+
+
+def multiply_by_rows(matrix: Tensor, X: Tensor) -> Tensor:
+    """Return a CSR tensor times a matrix with at least one entry, by a kernel for many columns."""
+    from walkernel.engines._triton_products import multiply_rows
+
+    n, n_columns = matrix.shape[0], X.shape[1]
+    result = X.new_empty(n, n_columns)
+    arrays = matrix.crow_indices(), matrix.col_indices(), matrix.values()
+    with launching_on(X.device):
+        multiply_rows[-(-n // ROWS), -(-n_columns // COLUMNS)](
+            *arrays, X, result, n, n_columns, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=1
+        )
+    return result
+
+
+def _longest_row(matrix: Tensor) -> int:
+    counts = matrix.crow_indices().diff()
+    return int(counts.max()) if counts.numel() else 0
 
 
 class WalkedFeatures(BlockedFeatures):
@@ -291,8 +334,8 @@ def _sample_block(engine: CUDA, walker: Walker, job: FeatureJob, keep: bool, is_
             own = record.without_heads() if job.separate_heads else record
             own = own.in_groups(spec.n_walks // job.n_groups) if job.n_groups > 1 else own
             features = own.features(job.f / own.n_walks)
-    n_deposits = n_steps + spec.ids.size * spec.n_walks
-    n_deposits += 0 if job.separate_heads else int(walker.head.nodes.size)
+    n_deposits = n_steps + walker.n_walkers
+    n_deposits += 0 if job.separate_heads else walker.head.nodes.numel()
     return _Block(features, norms, n_steps + edges, n_deposits)
 
 

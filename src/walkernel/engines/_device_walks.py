@@ -1,16 +1,15 @@
 """Walks on a device: the tables that its kernels read, and the features computed from the walks.
 
 The walks are those of ``walkernel.sample_walks`` with the same arguments: the same nodes in the same order,
-and loads that differ by rounding. Exact heads are followed on the CPU, and walks begin where they end.
+and loads that differ by rounding. Exact heads are followed on the device too (``_device_heads``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, refuse
-from walkernel.engines._tensors import csr_of_counts, rows_of, take, without_zeros
+from walkernel.engines._device_heads import DeviceFront, DeviceHead, HeadFollower
+from walkernel.engines._tensors import csr_of_counts, launching_on, offsets, rows_of, take, without_zeros
 from walkernel.features import FeatureMatrix, Record
-from walkernel.walks import Deposits, Head, WalkSpec, no_heads
+from walkernel.walks import Deposits, WalkSpec
 
 if TYPE_CHECKING:
     from walkernel.engines._cuda import CUDA
@@ -29,10 +29,21 @@ BLOCK = 128
 """Number of walks that one Triton program advances together."""
 SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 """Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
+MAX_SHARED = 4
+"""Binary logarithm of the largest number of walks that share a draw."""
+
+
+class Drawn(NamedTuple):
+    """What is drawn of every walk before any makes a step."""
+
+    lengths: Tensor
+    """Number of steps, (walkers,)."""
+    spots: Tensor
+    """Place where it leaves its head, (walkers,), or nothing if all walks have one law."""
 
 
 class Walker:
-    """Walks on a device: tables and the length law, ready for the kernels once it has start nodes.
+    """Walks on a device: tables and the length laws, ready for the kernels once it has start nodes.
 
     Parameters
     ----------
@@ -44,8 +55,10 @@ class Walker:
 
     keeps_heads = True
     n_walkers: int
-    head: Head
+    head: DeviceHead
     _starts: Tensor
+    _firsts: Tensor
+    _numbers: list[Tensor]
     _ends: Tensor
     _front: list[Tensor]
 
@@ -54,25 +67,54 @@ class Walker:
         self.spec, table, law = spec, spec.table, spec.law
         self._key = self._words(np.array([spec.seed], dtype=np.uint64))
         self._law = [self._words(law.thresholds), self._tensor(law.guide)]
+        self._law_hops = self._tensor(law.hops.astype(np.int32))
         self._packed, self._alias = self._words(table.packed), self._words(table.alias)
         self._indices = self._tensor(table.indices)
         self._floats = [self._reals(array) for array in (table.edge, table.first, table.inner, table.last)]
+        has_head = spec.sampler.head > 0
+        self._follower = HeadFollower(spec, self._packed, self._indices) if has_head else None
 
     def at(self, ids: NDArray[np.int64]) -> Walker:
         """Return a walker with start nodes, whose heads are followed, that shares the tables."""
         own = copy(self)
         own.spec = self.spec.at(ids)
-        own.n_walkers = ids.size * self.spec.n_walks
         own._starts = own._tensor(ids)
-        own.head, front = own.spec.heads()
+        own.head, front = own._heads()
         if not self.keeps_heads:
-            own.head = no_heads(ids.size, own.head.nodes.dtype)
-        own._ends = own._tensor(front.ends)
-        own._front = [
-            *(own._tensor(front.nodes), own._words(front.cuts)),
-            *(own._reals(front.loads), own._tensor(front.guide)),
+            own.head = own.head.without_entries()
+        walks, shifts = own.head.walks(own.spec.n_walks), own.head.shifts
+        own._firsts, own._ends = offsets(walks), front.ends
+        own.n_walkers = int(own._firsts[-1])
+        own._numbers = [
+            *(rows_of(own._firsts[: shifts.numel() + 1]).int(), own._firsts),
+            (own.spec.sampler.coupling.length + shifts).clamp(0, MAX_SHARED).int(),
+            torch.exp2(-shifts.double()).to(own.dtype),
         ]
+        laws = torch.nn.functional.pad(front.laws, (0, 1)) if self._has_several_laws else front.laws[:0]
+        own._front = [front.cuts, laws, front.guide, front.nodes, front.loads.to(own.dtype)]
         return own
+
+    def _heads(self) -> tuple[DeviceHead, DeviceFront]:
+        """Return the heads of the start nodes, and where walks leave them."""
+        if self._follower is not None:
+            return self._follower.follow(self._starts)
+        zeros, none = self._starts.new_zeros(self._starts.numel() + 1), self._starts.new_empty(0)
+        loads, small, nodes = none.double(), none.int(), self._indices[:0]
+        front = DeviceFront(zeros, nodes, none, loads, small, small)
+        return DeviceHead(zeros, nodes, small, loads, zeros[1:], small), front
+
+    @property
+    def _has_several_laws(self) -> bool:
+        return self.spec.law.hops.size > 1
+
+    @property
+    def _switches(self) -> dict[str, bool]:
+        """What kernels are compiled for."""
+        return {
+            "FRONT": self.spec.sampler.head > 0,
+            "SEVERAL": self._has_several_laws,
+            "UNEVEN": self.head.shifts.numel() > 0,
+        }
 
     def on_stream(self, stream: int) -> Walker:
         """Return a walker with the same start nodes and independent draws."""
@@ -103,31 +145,33 @@ class Walker:
         """Return words of 64 bits as signed integers, which Triton and PyTorch support."""
         return self._tensor(np.ascontiguousarray(array).view(np.int64))
 
-    def draw_lengths(self) -> Tensor:
-        """Return the number of steps of every walk, (walkers,)."""
+    def draw(self) -> Drawn:
+        """Return the number of steps of every walk, and where it leaves its head."""
         from walkernel.engines._triton_walks import draw_lengths
 
         spec = self.spec
         lengths = torch.empty(self.n_walkers, dtype=torch.int32, device=self.device)
-        if not self.n_walkers:
-            return lengths
-        with launching_on(self.device):
-            draw_lengths[self._grid](
-                self._starts, lengths, self._key, *self._law, self._packed, self._ends, self.n_walkers,
-                spec.n_walks, spec.law.thresholds.size, spec.stream, SHARED=spec.sampler.coupling.length,
-                FRONT=spec.sampler.head > 0, BLOCK=BLOCK,
-            )  # fmt: skip
-        return lengths
+        spots = self._ends.new_empty(self.n_walkers if self._has_several_laws else 0)
+        if self.n_walkers:
+            with launching_on(self.device):
+                draw_lengths[self._grid](
+                    self._starts, lengths, spots, self._key, *self._law, self._packed, *self._numbers[:3],
+                    self._ends, *self._front[:3], self.n_walkers, spec.n_walks, spec.law.thresholds.shape[1],
+                    spec.stream, LENGTH=spec.sampler.coupling.length, FIRST=spec.sampler.coupling.first,
+                    **self._switches, BLOCK=BLOCK,
+                )  # fmt: skip
+        return Drawn(lengths, spots)
 
     def walk(
         self,
         mode: int,
-        lengths: Tensor,
+        drawn: Drawn,
         factors: Tensor,
         *,
         places: Tensor | None = None,
         nodes: Tensor | None = None,
         loads: Tensor | None = None,
+        hops: Tensor | None = None,
         matrix: Tensor | None = None,
         own: Tensor | None = None,
     ) -> None:
@@ -136,17 +180,17 @@ class Walker:
 
         spec, table, nothing = self.spec, self.spec.table, factors
         n_columns = 1 if matrix is None else matrix.shape[1]
-        outputs = [nothing if tensor is None else tensor for tensor in (nodes, loads, matrix, own)]
+        outputs = [nothing if tensor is None else tensor for tensor in (nodes, loads, hops, matrix, own)]
         if not self.n_walkers:
             return
         with launching_on(self.device):
             walk[self._grid](
-                self._starts, lengths, nothing if places is None else places, self._key, self._packed,
-                self._indices, self._alias, *self._floats, factors, self._ends, *self._front, *outputs,
-                self.n_walkers, spec.n_walks, spec.stream, n_columns, MODE=mode,
-                FIRST=spec.sampler.coupling.first, LATER=spec.sampler.coupling.later, HEAD=spec.sampler.head,
+                self._starts, *drawn, nothing if places is None else places, self._key, self._packed,
+                self._indices, self._alias, *self._floats, factors, *self._numbers, self._ends, *self._front,
+                self._law_hops, *outputs, self.n_walkers, spec.n_walks, factors.shape[1], spec.stream,
+                n_columns, MODE=mode, FIRST=spec.sampler.coupling.first, LATER=spec.sampler.coupling.later,
                 ALIAS=table.alias.size > 0, EDGE=table.edge.size > 0, INNER=table.inner.size > 0,
-                PLAIN=table.is_plain, LAST_BY_DEGREE=table.last_by_degree,
+                PLAIN=table.is_plain, LAST_BY_DEGREE=table.last_by_degree, **self._switches,
                 COLUMNS=1 << (n_columns - 1).bit_length(), BLOCK=BLOCK,
             )  # fmt: skip
 
@@ -155,31 +199,26 @@ class Walker:
         return (-(-self.n_walkers // BLOCK),)
 
     def factors(self, f: NDArray[np.float64] | None = None) -> Tensor:
-        """Return 1 / S(length), multiplied by f(length) if there is one."""
-        factors = 1 / self.spec.law.survival
-        if f is not None:
-            used = min(f.size, factors.size)
-            factors[:used] *= f[:used]
-            factors[used:] = 0
-        return self._reals(factors)
+        """Return 1 / S, multiplied by f at the length of a deposit if there is one, (laws, steps + 1)."""
+        return self._reals(self.spec.law.factors(f))
 
     def count_steps(self) -> int:
         """Return the number of steps of all walks."""
         from walkernel.engines._triton_walks import STEPS
 
-        lengths = self.draw_lengths()
+        drawn = self.draw()
         if not self.spec.table.is_plain:
             ends = torch.empty(self.n_walkers, dtype=torch.int64, device=self.device)
-            self.walk(STEPS.value, lengths, self.factors(), nodes=ends)
-        return int(lengths.sum())
+            self.walk(STEPS.value, drawn, self.factors(), nodes=ends)
+        return int(drawn.lengths.sum())
 
     def gather(self, f: NDArray[np.float64], matrix: Tensor, own: Tensor) -> None:
         """Add Φ_f U to a matrix with a row for each start node, without forming Φ."""
         from walkernel.engines._triton_walks import GATHER
 
         weights = self.factors(f / self.spec.n_walks)
-        self.walk(GATHER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if self.head.nodes.size:
+        self.walk(GATHER.value, self.draw(), weights, matrix=matrix, own=own)
+        if self.head.nodes.numel():
             rows, columns, values = self.head_entries(f)
             own.index_add_(0, rows, values[:, None] * matrix[columns])
 
@@ -188,17 +227,15 @@ class Walker:
         from walkernel.engines._triton_walks import SCATTER
 
         weights = self.factors(f / self.spec.n_walks)
-        self.walk(SCATTER.value, self.draw_lengths(), weights, matrix=matrix, own=own)
-        if self.head.nodes.size:
+        self.walk(SCATTER.value, self.draw(), weights, matrix=matrix, own=own)
+        if self.head.nodes.numel():
             rows, columns, values = self.head_entries(f)
             matrix.index_add_(0, columns, values[:, None] * own[rows])
 
     def head_entries(self, f: NDArray[np.float64]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the deposits of exact heads, weighted by f: rows, columns and values."""
-        head = self.head
-        rows = np.repeat(np.arange(self.spec.ids.size), np.diff(head.indptr))
-        values = head.loads * f[head.lengths]
-        return self._tensor(rows), self._tensor(head.nodes.astype(np.int64)), self._reals(values)
+        values = self.head.loads * self._tensor(f)[self.head.lengths.long()]
+        return rows_of(self.head.indptr), self.head.nodes.long(), values.to(self.dtype)
 
     def head_features(self, f: NDArray[np.float64]) -> Tensor:
         """Return the features of exact heads alone, as a CSR tensor."""
@@ -209,25 +246,19 @@ class Walker:
         """Sample the walks and return all deposits: indptr, nodes, lengths and loads."""
         from walkernel.engines._triton_walks import RECORD
 
-        lengths = self.draw_lengths()
-        reserved = lengths.long() + 1
+        drawn = self.draw()
+        lengths, reserved = drawn.lengths, drawn.lengths.long() + 1
         places = torch.cumsum(reserved, 0) - reserved
         total = int(reserved.sum())
         nodes = torch.empty(total, dtype=self._indices.dtype, device=self.device)
         loads = torch.empty(total, dtype=self.dtype, device=self.device)
-        self.walk(RECORD.value, lengths, self.factors(), places=places, nodes=nodes, loads=loads)
-        hops = torch.arange(total, device=self.device) - torch.repeat_interleave(places, reserved)
+        hops = torch.full((total,), -1, dtype=torch.int32, device=self.device)
+        outputs = {"nodes": nodes, "loads": loads, "hops": hops}
+        self.walk(RECORD.value, drawn, self.factors(), places=places, **outputs)
         if not self.spec.table.is_plain:
-            made = hops <= torch.repeat_interleave(lengths, reserved)
+            made = hops >= 0
             nodes, loads, hops = nodes[made], loads[made], hops[made]
-        hops = torch.where(hops > 0, hops + self.spec.sampler.head, 0).int()
-        counts = (lengths.long() + 1).reshape(self.spec.ids.size, self.spec.n_walks).sum(1)
-        return torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0)), nodes, hops, loads
-
-
-def launching_on(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a device the one that Triton launches kernels on."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+        return offsets(lengths.long() + 1)[self._firsts], nodes, hops, loads
 
 
 class DeviceRecord(Record):
@@ -239,14 +270,14 @@ class DeviceRecord(Record):
         The deposits of start node i are at indptr[i] : indptr[i + 1], walk by walk.
     nodes, lengths, loads : Tensor, (deposits,)
         Node, length and load of each deposit; length 0 begins a walk.
-    head : Head
-        The deposits of exact heads, in the memory of the CPU.
+    head : DeviceHead
+        The deposits of exact heads.
     """
 
     def __init__(self, engine: CUDA, walker: Walker) -> None:
         self.engine, self.n_walks, self.n_nodes = engine, walker.spec.n_walks, walker.spec.graph.n_nodes
         self.indptr, self.nodes, self.lengths, self.loads = walker.deposits()
-        self.head = walker.head.copy()
+        self.head = walker.head
 
     @property
     def n_steps(self) -> int:
@@ -256,7 +287,7 @@ class DeviceRecord(Record):
     @property
     def n_walked(self) -> int:
         """Number of steps walked."""
-        return int(self.nodes.numel()) - (self.indptr.numel() - 1) * self.n_walks
+        return int(self.nodes.numel()) - int(self.head.walks(self.n_walks).sum())
 
     @cached_property
     def longest(self) -> int:
@@ -267,7 +298,7 @@ class DeviceRecord(Record):
     def deposits(self) -> Deposits:
         """The deposits in the memory of this process, loads in double precision."""
         tensors = (self.indptr, self.nodes, self.lengths, self.loads.double())
-        return Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head])
+        return Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head.to_host()])
 
     def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
         """Return the features of all start nodes, or of some, for f / n_walks."""
@@ -284,15 +315,21 @@ class DeviceRecord(Record):
     def without_heads(self) -> DeviceRecord:
         """Return the deposits of the walks alone."""
         own = copy(self)
-        own.head = no_heads(self.indptr.numel() - 1, self.head.nodes.dtype)
+        own.head = self.head.without_entries()
         return own
 
     def in_groups(self, size: int) -> DeviceRecord:
-        """Return rows for groups of so many walks; the last one of a start node may have fewer."""
-        own, n = copy(self), self.indptr.numel() - 1
-        opens = torch.nonzero(self.lengths == 0)[:, 0].reshape(n, self.n_walks)[:, ::size]
-        own.indptr = torch.cat([opens.reshape(-1), self.indptr[-1:]])
-        own.head, own.n_walks = self.head.repeated(opens.shape[1]), size
+        """Return rows for groups of so many walks; the last one of a start node may have fewer.
+
+        Of unequal numbers of walks, groups of more walks are larger, and all start nodes have as many.
+        """
+        own, n_groups = copy(self), -(-self.n_walks // size)
+        walks, each = self.head.walks(self.n_walks), self.head.walks(size)
+        groups = torch.arange(n_groups, device=walks.device)
+        firsts = (torch.cumsum(walks, 0) - walks)[:, None] + each[:, None] * groups
+        opens = torch.nonzero(self.lengths == 0)[:, 0]
+        own.indptr = torch.cat([opens[firsts.ravel()], self.indptr[-1:]])
+        own.head, own.n_walks = self.head.repeated(n_groups), size
         return own
 
     def features(self, f: NDArray[np.float64]) -> Tensor:
@@ -300,7 +337,7 @@ class DeviceRecord(Record):
         weights = torch.tensor(f, dtype=self.loads.dtype, device=self.loads.device)
         indptr, nodes, values = self.indptr, self.nodes, self.loads * weights[self.lengths.long()]
         shape = (indptr.numel() - 1, self.n_nodes)
-        if self.head.nodes.size:
+        if self.head.nodes.numel():
             indptr, nodes, values = self._with_heads(nodes, values, f)
         if not bool(torch.isfinite(values).all()):
             remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized' or float64."
@@ -314,14 +351,17 @@ class DeviceRecord(Record):
         self, nodes: Tensor, values: Tensor, f: NDArray[np.float64]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the deposits of walks followed by those of the heads, row by row."""
-        options: dict[str, Any] = {"device": values.device}
-        starts = torch.tensor(self.head.indptr, **options)
-        loads = self.head.loads * f[self.head.lengths] * self.n_walks
-        row = torch.cat([rows_of(self.indptr), rows_of(starts)])
-        order = torch.argsort(row, stable=True)
-        nodes = torch.cat([nodes, torch.tensor(self.head.nodes, **options).to(nodes.dtype)])[order]
-        values = torch.cat([values, torch.tensor(loads, dtype=values.dtype, **options)])[order]
-        return self.indptr + starts, nodes, values
+        head = self.head
+        loads = head.loads * torch.tensor(f, device=values.device)[head.lengths.long()] * self.n_walks
+        indptr = self.indptr + head.indptr
+        of_walks = torch.arange(nodes.numel(), device=nodes.device)
+        of_walks += torch.repeat_interleave(head.indptr[:-1], self.indptr.diff())
+        of_heads = torch.arange(head.nodes.numel(), device=nodes.device)
+        of_heads += torch.repeat_interleave(self.indptr[1:], head.indptr.diff())
+        both, sums = nodes.new_empty(int(indptr[-1])), values.new_empty(int(indptr[-1]))
+        both[of_walks], both[of_heads] = nodes, head.nodes.to(nodes.dtype)
+        sums[of_walks], sums[of_heads] = values, loads.to(values.dtype)
+        return indptr, both, sums
 
 
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -352,5 +392,5 @@ def coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[
     is_last = torch.ones(nodes.numel(), dtype=torch.bool, device=nodes.device)
     torch.ne(by_node[1:], by_node[:-1], out=is_last[:-1])
     is_last[indptr[1:][counts > 0] - 1] = True
-    ends = torch.nn.functional.pad(torch.cumsum(is_last, 0), (1, 0))[indptr]
+    ends = offsets(is_last)[indptr]
     return csr_of_counts(ends.diff(), by_node[is_last], totals[is_last], shape)

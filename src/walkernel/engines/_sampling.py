@@ -81,10 +81,11 @@ def sample_walks(
         Key of the randomness, 64 and 16 bits; different streams are independent.
     nodes : list of nodes, optional
         Start nodes, by the addressing rule; all nodes if not given.
-    matrix : {"normalized", "adjacency", "combinatorial"}
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M whose entries the loads multiply.
     transpose : bool
-        Walk Mᵀ, against the direction of the edges: the right-hand side of a directed kernel.
+        Walk Mᵀ, as the right-hand side of a kernel does: against the direction of the edges. It matters for
+        directed graphs and for the random-walk matrix.
     engine : {None, "cpu", "cuda"} or Engine
         Where they are sampled and kept: see ``walkernel.engines``. None is the environment variable
         ``WALKERNEL_ENGINE``, or else the CPU.
@@ -129,7 +130,7 @@ def sample_features(
     ----------
     kernel_or_f : Kernel, array of float or callable
         As in ``Walks.features``.
-    matrix : {"normalized", "adjacency", "combinatorial"}, optional
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}, optional
         The kernel's matrix if not given, "normalized" for other f.
     directory : path, optional
         Write the features there, block by block, instead of keeping them in memory: a new or empty

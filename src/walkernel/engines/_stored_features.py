@@ -36,7 +36,7 @@ from walkernel.storage import (
     write_folder,
     write_manifest,
 )
-from walkernel.walks import identity, sampler_fields
+from walkernel.walks import PrunedWalks, identity, sampler_fields
 
 FEATURES = Kind(
     "set of features",
@@ -53,6 +53,8 @@ PREFIX = "block-"
 CSR = ("indptr", "indices", "data")
 BLOCK_BYTES = 2**26
 """Approximate default size of a block."""
+FEW_STARTS = 64
+"""Start nodes whose heads, if they are pruned, tell how much the others leave."""
 USER_NAMES = {
     "f": "kernel, f and sampler",
     "sampler": "kernel, f and sampler",
@@ -277,9 +279,13 @@ def _joined(blocks: list[Folder], name: str) -> NDArray[Any]:
 
 def default_block_size(job: FeatureJob) -> int:
     """Return the number of start nodes whose features take about 64 MiB."""
-    sampler = job.spec.sampler
-    per_node = 12 * job.n_results * job.spec.n_walks * (1 + sampler.mean_steps)
-    return int(max(1, min(job.spec.ids.size, BLOCK_BYTES // per_node)))
+    spec, n, n_walks, in_heads = job.spec, job.spec.ids.size, float(job.spec.n_walks), 0.0
+    if isinstance(spec.sampler, PrunedWalks) and n:
+        probe = spec.at(spec.ids[:: max(1, n // FEW_STARTS)])
+        head, front = probe.heads()
+        n_walks, in_heads = probe.walks_from(front).mean(), head.nodes.size / probe.ids.size
+    per_node = 12 * job.n_results * (n_walks * (1 + spec.sampler.mean_steps) + in_heads)
+    return int(max(1, min(n, BLOCK_BYTES // per_node)))
 
 
 def check_block_size(block_size: object, directory: object) -> int | None:

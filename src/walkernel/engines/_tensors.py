@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,19 @@ _silence_csr_warnings()
 def csr_of_counts(counts: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the CSR tensor of rows with so many entries each; indices are 32 bits wide where they fit."""
     small = max(values.numel(), *size) < 2**31
-    indptr = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+    indptr = offsets(counts)
     kind = torch.int32 if small else torch.int64
     return csr_tensor(indptr.to(kind), columns.to(kind), values, size)
+
+
+def offsets(counts: Tensor) -> Tensor:
+    """Return where parts of these sizes begin, and where the last one ends."""
+    return torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+
+
+def launching_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a device the one that Triton launches kernels on."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def rows_of(indptr: Tensor) -> Tensor:

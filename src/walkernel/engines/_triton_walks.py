@@ -5,6 +5,10 @@ two words of 32; the neighbour is the high part of draw · degree; the draws of 
 apart by additions to the high word. Row pointers and degrees are packed into one word, so that a step reads
 two words from memory: the neighbour, and its row.
 
+Where there is one length law and every start node has equally many walks, which is decided when a kernel is
+compiled too, nothing of what is needed otherwise is read: of SEVERAL laws that of a walk is found with the
+place where it leaves its head, and of UNEVEN numbers each walk looks up its start node and its number.
+
 What becomes of a deposit is decided when a kernel is compiled: it is written down (RECORD), multiplied with a
 row of a matrix and added up (GATHER: Φ U), added to the row of its node (SCATTER: Φᵀ V), or nothing (STEPS).
 """
@@ -30,18 +34,51 @@ def _counter(start, stream):
 
 
 @triton.jit
-def _reversed_bits(k, SHARED: tl.constexpr):
-    """Return k of SHARED bits in reversed order."""
-    swapped = ((k & 1) << 3) | ((k & 2) << 1) | ((k & 4) >> 1) | ((k & 8) >> 3)
-    return swapped >> (4 - SHARED)
+def _walk_of(j, valid, n_walks, owners, firsts, shared_bits, UNEVEN: tl.constexpr):
+    """Return the position of each walk's start node, the walk's number, and how many bits share its draws."""
+    if UNEVEN:
+        i = tl.load(owners + j, mask=valid, other=0).to(tl.int64)
+        number = j - tl.load(firsts + i, mask=valid, other=0)
+        bits = tl.load(shared_bits + i, mask=valid, other=0).to(tl.uint32)
+    else:
+        i = j // n_walks
+        number = j % n_walks
+        bits = number.to(tl.uint32) * 0
+    return i, number.to(tl.uint32), bits
 
 
 @triton.jit
-def _length(seed, walk, low, high, thresholds, guide, n_thresholds, can_go, SHARED: tl.constexpr):
+def _draw(seed, pair, walk, low, high, bits):
+    """Return the two draws of a pair of slots, of which 2^bits walks share each, two words for either."""
+    return tl.philox(seed, (low * 0 + pair).to(tl.uint32), (walk >> bits) << bits, low, high)
+
+
+@triton.jit
+def _number_in_group(walk, bits):
+    """Return the number of each walk among the 2^bits that share a draw."""
+    return walk - ((walk >> bits) << bits)
+
+
+@triton.jit
+def _spread(k, bits):
+    """Return k / 2^bits of the range of a high word, modulo that range; nothing for bits = 0 and k = 0."""
+    return k << ((32 - bits) & 31)
+
+
+@triton.jit
+def _first_draw(seed, walk, low, high, bits):
+    """Return the draw of the first step, or of the place where a walk leaves its head."""
+    _, _, w2, w3 = _draw(seed, 0, walk, low, high, bits)
+    k = _number_in_group(walk, bits)
+    reversed_bits = ((k & 1) << 3) | ((k & 2) << 1) | ((k & 4) >> 1) | ((k & 8) >> 3)
+    return w2 + _spread(reversed_bits >> (4 - bits), bits), w3
+
+
+@triton.jit
+def _length(seed, walk, low, high, thresholds, guide, n_thresholds, can_go, bits):
     """Return the number of steps of each walk: as many as there are thresholds above its draw."""
-    w0, w1, _, _ = tl.philox(seed, low * 0, (walk >> SHARED) << SHARED, low, high)
-    if SHARED > 0:
-        w0 += (walk & ((1 << SHARED) - 1)) << (32 - SHARED)
+    w0, w1, _, _ = _draw(seed, 0, walk, low, high, bits)
+    w0 += _spread(_number_in_group(walk, bits), bits)
     word = (w0.to(tl.uint64) << 32) | w1.to(tl.uint64)
     length = tl.load(guide + (w0 >> 24).to(tl.int32), mask=can_go, other=0)
     going = can_go & (length < n_thresholds)
@@ -101,31 +138,52 @@ def _step(row, high, low, going, indices, alias, ALIAS: tl.constexpr):
 def draw_lengths(
     starts,  # (nodes,) int64
     lengths,  # (walkers,) int32, filled
+    spots,  # (walkers,) int64, filled where there are several laws: the place where a walk leaves its head
     key,  # (1,) int64: the seed
-    thresholds,  # (steps,) int64: the length law
-    guide,  # (256,) int32
+    thresholds,  # (laws, steps) int64: the length laws
+    guide,  # (laws, 256) int32
     packed,  # (all nodes,) int64
+    owners,  # (walkers,) int32: the position of the start node, where numbers of walks are unequal
+    firsts,  # (nodes + 1,) int64: the first walker of each start node
+    shared_bits,  # (nodes,) int32: binary logarithm of how many walks share a draw
     ends,  # (nodes + 1,) int64: fronts of exact heads
+    cuts,  # (places,) int64
+    front_laws,  # (places + 1,) int32
+    front_guide,  # (2 · places,) int32
     n_walkers,
     n_walks,
     n_thresholds,
     stream,
-    SHARED: tl.constexpr,
+    LENGTH: tl.constexpr,  # binary logarithm of how many walks share the draw of their length, if all do
+    FIRST: tl.constexpr,  # the same for their first step
     FRONT: tl.constexpr,
+    SEVERAL: tl.constexpr,
+    UNEVEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Draw the number of steps of every walk; none from nodes without edges, or whose head ends nowhere."""
     j = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     valid = j < n_walkers
-    i = j // n_walks
+    i, walk_number, bits = _walk_of(j, valid, n_walks, owners, firsts, shared_bits, UNEVEN)
     start = tl.load(starts + i, mask=valid, other=0)
     low, high = _counter(start, stream)
+    seed = tl.load(key)
     if FRONT:
-        can_go = valid & (tl.load(ends + i, mask=valid, other=0) < tl.load(ends + i + 1, mask=valid, other=0))
+        begin = tl.load(ends + i, mask=valid, other=0)
+        end = tl.load(ends + i + 1, mask=valid, other=0)
+        can_go = valid & (begin < end)
     else:
         can_go = valid & ((tl.load(packed + start, mask=valid, other=0) & DEGREE) > 0)
-    walk_number = (j % n_walks).to(tl.uint32)
-    length = _length(tl.load(key), walk_number, low, high, thresholds, guide, n_thresholds, can_go, SHARED)
+    if SEVERAL:
+        w2, w3 = _first_draw(seed, walk_number, low, high, bits if UNEVEN else FIRST)
+        spot = _front_place(w2, w3, begin, end, cuts, front_guide, can_go)
+        tl.store(spots + j, spot, mask=valid)
+        law = tl.load(front_laws + spot, mask=can_go, other=0)
+        thresholds += law * n_thresholds
+        guide += law * 256
+    length = _length(
+        seed, walk_number, low, high, thresholds, guide, n_thresholds, can_go, bits if UNEVEN else LENGTH
+    )
     tl.store(lengths + j, length, mask=valid)
 
 
@@ -133,6 +191,7 @@ def draw_lengths(
 def walk(
     starts,  # (nodes,) int64
     lengths,  # (walkers,) int32, drawn before; where walks get stuck, filled with the steps they made
+    spots,  # (walkers,) int64, drawn before where there are several laws
     places,  # (walkers,) int64: where the deposits of a walk begin, for RECORD
     key,
     packed,
@@ -142,24 +201,34 @@ def walk(
     first,  # (all nodes,)
     inner,  # (all nodes,), where loads are running products
     last,  # (all nodes,), or (degrees,)
-    factors,  # (lengths,): what a load is multiplied by
+    factors,  # (laws, steps + 1): what a load is multiplied by
+    owners,
+    firsts,
+    shared_bits,
+    shares,  # (nodes,): what a walk counts, where numbers of walks are unequal
     ends,
-    front_nodes,
     cuts,
-    front_loads,
+    front_laws,
     front_guide,
+    front_nodes,
+    front_loads,
+    law_hops,  # (laws,) int32: the hop at which walks of each law begin
     nodes,  # (deposits,), filled; for STEPS (walkers,), the last nodes
     loads,  # (deposits,), filled
+    hops,  # (deposits,) int32, filled: the length of each deposit
     matrix,  # (all nodes, columns): U for GATHER; added to for SCATTER
     own,  # (nodes, columns): added to for GATHER; V for SCATTER
     n_walkers,
     n_walks,
+    n_factors,
     stream,
     n_columns,
     MODE: tl.constexpr,
-    FIRST: tl.constexpr,  # binary logarithm of how many walks share the draw of their first step
+    FIRST: tl.constexpr,
     LATER: tl.constexpr,
-    HEAD: tl.constexpr,
+    FRONT: tl.constexpr,
+    SEVERAL: tl.constexpr,
+    UNEVEN: tl.constexpr,
     ALIAS: tl.constexpr,
     EDGE: tl.constexpr,
     INNER: tl.constexpr,
@@ -171,20 +240,23 @@ def walk(
     """Walk, and do with every deposit (node, load) what the mode says."""
     j = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     valid = j < n_walkers
-    i = j // n_walks
+    i, walk_number, bits = _walk_of(j, valid, n_walks, owners, firsts, shared_bits, UNEVEN)
     start = tl.load(starts + i, mask=valid, other=0)
-    walk_number = (j % n_walks).to(tl.uint32)
     low, high = _counter(start, stream)
     seed = tl.load(key)
     length = tl.load(lengths + j, mask=valid, other=0)
     here, load = start, tl.load(first + start, mask=valid, other=0.0)
     home = load * 0 + tl.load(factors)
+    if UNEVEN:
+        share = tl.load(shares + i, mask=valid, other=0.0)
+        home *= share
     column = tl.arange(0, COLUMNS)
     inside = column < n_columns
     if MODE == RECORD:
         place = tl.load(places + j, mask=valid, other=0)
         tl.store(nodes + place, start, mask=valid)
         tl.store(loads + place, home, mask=valid)
+        tl.store(hops + place, length * 0, mask=valid)
     if MODE == GATHER:
         at = start[:, None] * n_columns + column[None, :]
         total = home[:, None] * tl.load(matrix + at, mask=valid[:, None] & inside[None, :], other=0.0)
@@ -193,29 +265,34 @@ def walk(
         mine = tl.load(own + at, mask=valid[:, None] & inside[None, :], other=0.0)
         at = start[:, None] * n_columns + column[None, :]
         tl.atomic_add(matrix + at, home[:, None] * mine, mask=valid[:, None] & inside[None, :], sem="relaxed")
-    _, _, w2, w3 = tl.philox(seed, low * 0, (walk_number >> FIRST) << FIRST, low, high)
-    if FIRST > 0:
-        w2 += _reversed_bits(walk_number & ((1 << FIRST) - 1), FIRST) << (32 - FIRST)
-    if HEAD > 0:
-        begin = tl.load(ends + i, mask=valid, other=0)
-        end = tl.load(ends + i + 1, mask=valid, other=0)
+    w2, w3 = _first_draw(seed, walk_number, low, high, bits if UNEVEN else FIRST)
+    if FRONT:
         leaving = valid & (length > 0)
-        spot = _front_place(w2, w3, begin, end, cuts, front_guide, leaving)
+        if SEVERAL:
+            spot = tl.load(spots + j, mask=leaving, other=0)
+            law = tl.load(front_laws + spot, mask=leaving, other=0)
+            factors += law * n_factors
+            law_hops += law
+        else:
+            begin = tl.load(ends + i, mask=valid, other=0)
+            end = tl.load(ends + i + 1, mask=valid, other=0)
+            spot = _front_place(w2, w3, begin, end, cuts, front_guide, leaving)
         here = tl.where(leaving, tl.load(front_nodes + spot, mask=leaving, other=0).to(tl.int64), here)
         load = tl.where(leaving, tl.load(front_loads + spot, mask=leaving, other=0.0), load)
+    if UNEVEN:
+        load *= share
+    if MODE == RECORD:
+        first_hop = length * 0 + tl.load(law_hops)
     row = tl.load(packed + here, mask=valid, other=0)
     w0, w1, made = w2, w3, length * 0
     longest = tl.max(length, axis=0)
     for t in range(1, longest + 1):
-        slot = t + (HEAD > 0)
+        slot = t + FRONT
         if slot % 2 == 0:
-            w0, w1, w2, w3 = tl.philox(
-                seed, (low * 0 + slot // 2).to(tl.uint32), (walk_number >> LATER) << LATER, low, high
-            )
-            if LATER > 0:
-                apart = walk_number & ((1 << LATER) - 1)
-                w0 += (apart * (((w1 << 1) | 1) & 15)) << (32 - LATER)
-                w2 += (apart * (((w3 << 1) | 1) & 15)) << (32 - LATER)
+            w0, w1, w2, w3 = _draw(seed, slot // 2, walk_number, low, high, bits if UNEVEN else LATER)
+            k = _number_in_group(walk_number, bits if UNEVEN else LATER)
+            w0 += _spread(k * (((w1 << 1) | 1) & 15), bits if UNEVEN else LATER)
+            w2 += _spread(k * (((w3 << 1) | 1) & 15), bits if UNEVEN else LATER)
         else:
             w0, w1 = w2, w3
         going = (length >= t) & valid
@@ -238,10 +315,11 @@ def walk(
                 final = tl.load(last + (row & DEGREE), mask=going, other=0.0)
             else:
                 final = tl.load(last + here, mask=going, other=0.0)
-            value = tl.load(factors + HEAD + t) * load * final
+            value = tl.load(factors + t) * load * final
             if MODE == RECORD:
                 tl.store(nodes + place + t, here, mask=going)
                 tl.store(loads + place + t, value, mask=going)
+                tl.store(hops + place + t, first_hop + t, mask=going)
             else:
                 at = here[:, None] * n_columns + column[None, :]
                 which = going[:, None] & inside[None, :]
@@ -288,3 +366,120 @@ def sort_rows(
     _, total = tl.associative_scan((node, value), 0, _add_if_same)
     tl.store(sorted_nodes + begin + k, node, mask=here)
     tl.store(totals + begin + k, total, mask=here)
+
+
+@triton.jit
+def hop_along_edges(
+    owners,  # (edges,) int32: the source of each edge
+    shifts,  # (sources,) int64: the entry of an edge less its number
+    rows,  # (sources,) int64: the start node of each source
+    source_loads,  # (sources,) float64
+    source_chances,  # (sources,) float64
+    indices,  # (entries,)
+    values,  # (entries,) float64, if not all are one
+    weights,  # (entries,) float64, likewise
+    loads,  # (edges,), filled
+    chances,  # (edges,), filled
+    keys,  # (edges,), filled: row · n_nodes + node
+    n_nodes,
+    n_edges,
+    VALUES: tl.constexpr,
+    WEIGHTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Send loads and chances along edges."""
+    edge = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = edge < n_edges
+    owner = tl.load(owners + edge, mask=valid, other=0)
+    entry = edge + tl.load(shifts + owner, mask=valid, other=0)
+    load = tl.load(source_loads + owner, mask=valid, other=0.0)
+    chance = tl.load(source_chances + owner, mask=valid, other=0.0)
+    if VALUES:
+        load *= tl.load(values + entry, mask=valid, other=0.0)
+    if WEIGHTS:
+        chance *= tl.load(weights + entry, mask=valid, other=0.0)
+    node = tl.load(indices + entry, mask=valid, other=0).to(tl.int64)
+    tl.store(loads + edge, load, mask=valid)
+    tl.store(chances + edge, chance, mask=valid)
+    tl.store(keys + edge, tl.load(rows + owner, mask=valid, other=0) * n_nodes + node, mask=valid)
+
+
+@triton.jit
+def add_runs(
+    loads,  # (values,) float64
+    chances,  # (values,) float64
+    order,  # (values,) int64
+    runs,  # (runs,) int64: where each run begins in that order
+    load_sums,  # (runs,), filled
+    chance_sums,  # (runs,), filled
+    n_values,
+    n_runs,
+    BLOCK: tl.constexpr,
+):
+    """Add the values of each run one by one, so that sums are those of a loop, bit by bit."""
+    run = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = run < n_runs
+    place = tl.load(runs + run, mask=valid, other=0)
+    end = tl.load(runs + run + 1, mask=run + 1 < n_runs, other=n_values)
+    load = tl.zeros([BLOCK], dtype=tl.float64)
+    chance = tl.zeros([BLOCK], dtype=tl.float64)
+    going = valid & (place < end)
+    while tl.max(going.to(tl.int32), axis=0) > 0:
+        where = tl.load(order + place, mask=going, other=0)
+        load += tl.load(loads + where, mask=going, other=0.0)
+        chance += tl.load(chances + where, mask=going, other=0.0)
+        place += 1
+        going = going & (place < end)
+    tl.store(load_sums + run, load, mask=valid)
+    tl.store(chance_sums + run, chance, mask=valid)
+
+
+@triton.jit
+def add_along_runs(
+    values,  # (values,) float64
+    ends,  # (runs + 1,) int64
+    sums,  # (values,) float64, filled: the running sums of each run
+    n_runs,
+    BLOCK: tl.constexpr,
+):
+    """Add the values of each run one by one, and keep what they add up to."""
+    run = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = run < n_runs
+    place = tl.load(ends + run, mask=valid, other=0)
+    end = tl.load(ends + run + 1, mask=valid, other=0)
+    total = tl.zeros([BLOCK], dtype=tl.float64)
+    going = place < end
+    while tl.max(going.to(tl.int32), axis=0) > 0:
+        total += tl.load(values + place, mask=going, other=0.0)
+        tl.store(sums + place, total, mask=going)
+        place += 1
+        going = place < end
+
+
+@triton.jit
+def fill_guides(
+    cuts,  # (places,) int64
+    ends,  # (fronts + 1,) int64
+    guide,  # (2 · places,) int32, filled as far as it is read
+    n_fronts,
+    BLOCK: tl.constexpr,
+):
+    """Find for the first bits of a draw where in its front a place with a larger cut may be first."""
+    front = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = front < n_fronts
+    first = tl.load(ends + front, mask=valid, other=0)
+    last = tl.load(ends + front + 1, mask=valid, other=0) - 1
+    shift, size = first * 0 + 64, first * 0 + 1
+    while tl.max((valid & (size <= last - first)).to(tl.int32), axis=0) > 0:
+        shift = tl.where(size <= last - first, shift - 1, shift)
+        size = tl.where(size <= last - first, size * 2, size)
+    place, k = first, first * 0
+    going = valid & (first <= last)
+    while tl.max(going.to(tl.int32), axis=0) > 0:
+        least = k.to(tl.uint64) << tl.where(k > 0, shift, 1).to(tl.uint64)
+        cut = tl.load(cuts + place, mask=going, other=0).to(tl.uint64, bitcast=True)
+        below = going & (place < last) & (cut <= least)
+        tl.store(guide + 2 * first + k, (place - first).to(tl.int32), mask=going & (below == 0))
+        place = tl.where(below, place + 1, place)
+        k = tl.where(going & (below == 0), k + 1, k)
+        going = going & (k < size)
