@@ -93,15 +93,15 @@ def bare_run(graph: wk.Graph, n_walkers: int, n_threads: int) -> None:
 
 def walks_only(spec: WalkSpec, n_threads: int) -> int:
     """Walk all walks, deposits left in buffers that are used again; return the number of steps."""
-    factors = 1.0 / spec.law.survival
+    factors = spec.law.factors()
     pool = _sampling.Pool([spec.table.indices.dtype, np.float64])
     size = max(1, _sampling.TASK_WALKS // spec.n_walks)
 
     def work(part: NDArray[np.int64]) -> int:
         own = spec.at(part)
-        lengths, n, _, arrays = _sampling.walk(own, factors, own.heads()[1], pool)
-        pool.give_back(arrays)
-        return n - lengths.size
+        walked = _sampling.walk(own, factors, own.heads()[1], pool)
+        pool.give_back(walked.arrays)
+        return walked.n - walked.lengths.size
 
     parts = [spec.ids[i : i + size] for i in range(0, spec.ids.size, size)]
     with ThreadPoolExecutor(n_threads) as threads:

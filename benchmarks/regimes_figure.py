@@ -1,4 +1,4 @@
-"""The picture of the regimes: time against error for four questions, and a map of who is first."""
+"""The picture of the regimes: time against error for some questions, and a map of who is first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from accuracy_figure import save_small
 
 SWEEP = "features, 20 kernels"
-ONLY_MAPPED = ("100 neighbours",)
+NEAREST_ONE, NEAREST_MANY = "nearest 20, 1 node", "nearest 20, 100 nodes"
+ONLY_MAPPED = ("100 neighbours", NEAREST_ONE, NEAREST_MANY)
 """Questions without a panel."""
 
 TARGETS = (0.1, 0.01)
@@ -40,6 +41,7 @@ class Way(NamedTuple):
 WAYS = {
     "features": Way("walks: features", "#0072b2", "o"),
     "operator": Way("walks: operator", "#56b4e9", "D"),
+    "nearest": Way("wk.nearest", "#009e73", "P"),
     "polynomial": Way("polynomial, whole graph", "#d55e00", "s"),
     "ball": Way("polynomial, ball of some hops", "#e69f00", "v"),
     "pruned series": Way("polynomial, largest entries kept", "#f0c040", "^"),
@@ -49,22 +51,24 @@ WALKS = ("features", "operator")
 SHOWN_WIDTH, MOST_LEAD = 5, 1000
 HEADING = {"fontsize": 11, "fontweight": "bold"}
 NOTE = (
-    "Numbers: how many times sooner than the best of the other side.  "
-    "only: the other side is not there in time.  –: nobody is."
+    "Numbers: how many times sooner than the best of another side.  "
+    "only: no other side is there in time.  –: nobody is."
 )
 
 
 class Verdict(NamedTuple):
-    """Who is first to an error, and how many times sooner than the best of the other camp."""
+    """Who is first to an error, and how many times sooner than the best of another camp."""
 
     way: str
     seconds: float
     lead: float
 
 
-def camp(way: str) -> bool:
-    """Return whether a way walks."""
-    return way in WALKS
+def camp(way: str) -> str:
+    """Return the side of a way: walks, ``wk.nearest``, or a deterministic way."""
+    if way in WALKS:
+        return "walks"
+    return "nearest" if way == "nearest" else "deterministic"
 
 
 def seconds_to(target: float, points: Sequence[Point], beyond: bool = False) -> float:
@@ -92,10 +96,10 @@ def verdict(points: Sequence[Point], target: float) -> Verdict | None:
     ways = dict.fromkeys(point.way for point in points)
     curves = {way: [p for p in points if p.way == way] for way in ways}
     times = {way: seconds_to(target, curve) for way, curve in curves.items()}
-    first = min(times, key=lambda way: times[way])
-    if not np.isfinite(times[first]):
+    if not np.isfinite(min(times.values(), default=np.inf)):
         return None
-    rest = [seconds_to(target, curves[way], camp(way)) for way in ways if camp(way) != camp(first)]
+    first = min(times, key=lambda way: times[way])
+    rest = [seconds_to(target, curves[way], way in WALKS) for way in ways if camp(way) != camp(first)]
     return Verdict(first, times[first], min(rest, default=np.inf) / times[first])
 
 
@@ -113,7 +117,7 @@ def save_regimes_figure(points: Sequence[Point], path: Path) -> None:
         figure = pyplot.figure(figsize=(9.6, above + below), layout="constrained")
         panels, maps = figure.subfigures(2, 1, height_ratios=[above, below])
         panels.suptitle(f"Error against time: exp(−{SHOWN_WIDTH}L), random graphs, one thread", **HEADING)
-        maps.suptitle("Who is first: walks (blue) or a deterministic way", **HEADING)
+        maps.suptitle("Who is first: walks (blue), wk.nearest (green) or a deterministic way", **HEADING)
         shown = [question for question in questions if question not in ONLY_MAPPED]
         all_axes = panels.subplots(1, len(shown), sharey=True)
         for axes, question in zip(all_axes, shown, strict=True):

@@ -6,6 +6,8 @@ non-negative coefficients.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 import scipy.sparse
@@ -112,3 +114,116 @@ def ball_kernel(
         power = inside @ power if k else power
         total += term * power[: nodes.size]
     return total
+
+
+@numba.njit(nogil=True)
+def _ball_row(indptr, indices, data, node, radius, terms, place, ball, rows):
+    """Write into ``rows`` the series of one node on the ball around it; return the size of the ball.
+
+    ``place`` is −1 for all nodes and is left so; ``ball`` receives the nodes in the order of their distance.
+    """
+    ball[0], place[node] = node, 0
+    size, first = 1, 0
+    for _ in range(radius):
+        last = size
+        for i in range(first, last):
+            for e in range(indptr[ball[i]], indptr[ball[i] + 1]):
+                if place[indices[e]] < 0:
+                    ball[size], place[indices[e]] = indices[e], size
+                    size += 1
+        first = last
+    starts = np.zeros(size + 1, dtype=np.int64)
+    for i in range(size):
+        starts[i + 1] = starts[i]
+        for e in range(indptr[ball[i]], indptr[ball[i] + 1]):
+            starts[i + 1] += place[indices[e]] >= 0
+    columns, values = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+    for i in range(size):
+        k = starts[i]
+        for e in range(indptr[ball[i]], indptr[ball[i] + 1]):
+            if place[indices[e]] >= 0:
+                columns[k], values[k] = place[indices[e]], data[e]
+                k += 1
+    total, power, following = rows[0], rows[1], rows[2]
+    power[:size] = 0.0
+    power[0] = 1.0
+    for j in range(size):
+        total[j] = terms[0] * power[j]
+        place[ball[j]] = -1
+    for k in range(1, terms.size):
+        following[:size] = 0.0
+        for i in range(size):
+            if power[i] != 0.0:
+                for e in range(starts[i], starts[i + 1]):
+                    following[columns[e]] += power[i] * values[e]
+        power, following = following, power
+        for j in range(size):
+            total[j] += terms[k] * power[j]
+    return size
+
+
+@numba.njit(nogil=True)
+def _pruned_row(indptr, indices, data, node, n_kept, terms, place, reached, rows):
+    """Write into ``rows`` the series of one node, each power cut to its largest entries; return its size.
+
+    ``place`` is −1 for all nodes and is left so; ``reached`` receives the nodes that have a value.
+    """
+    total, power, following = rows[0], rows[1], rows[2]
+    reached[0], place[node] = node, 0
+    total[0], power[0], following[0] = terms[0], 1.0, 0.0
+    size = 1
+    for k in range(1, terms.size):
+        for i in range(size):
+            if power[i] == 0.0:
+                continue
+            for e in range(indptr[reached[i]], indptr[reached[i] + 1]):
+                j = place[indices[e]]
+                if j < 0:
+                    j = size
+                    reached[j], place[indices[e]] = indices[e], j
+                    total[j], power[j], following[j] = 0.0, 0.0, 0.0
+                    size += 1
+                following[j] += power[i] * data[e]
+        for j in range(size):
+            total[j] += terms[k] * following[j]
+        if size > n_kept:
+            limit = np.partition(following[:size], size - n_kept)[size - n_kept]
+            for j in range(size):
+                if following[j] < limit:
+                    following[j] = 0.0
+        power, following = following, power
+        following[:size] = 0.0
+    for j in range(size):
+        place[reached[j]] = -1
+    return size
+
+
+class LocalSeries:
+    """Single rows of kernels by series that stay near a node; the arrays over all nodes are kept.
+
+    M may have any signs for ``ball``; ``pruned`` keeps the largest entries, as for non-negative ones.
+    """
+
+    def __init__(self, M: scipy.sparse.csr_array) -> None:
+        self.M = M
+        n = M.shape[0]
+        self._place, self._nodes, self._rows = np.full(n, -1), np.empty(n, dtype=np.int64), np.empty((3, n))
+
+    def ball(
+        self, node: int, radius: int, terms: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the nodes within ``radius`` hops, and the row Σ termsₖ Mᵏ of the graph induced by them."""
+        return self._found(_ball_row, node, radius, terms)
+
+    def pruned(
+        self, node: int, n_kept: int, terms: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the nodes reached and the row Σ termsₖ Mᵏ, ``n_kept`` entries of each power kept."""
+        return self._found(_pruned_row, node, n_kept, terms)
+
+    def _found(
+        self, loop: Any, node: int, size: int, terms: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        M = self.M
+        n = loop(M.indptr, M.indices, M.data, node, size, terms, self._place, self._nodes, self._rows)
+        return self._nodes[:n].copy(), self._rows[0, :n].copy()

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 TESTS = ["tests/statistical/test_unbiased.py"]
 SABOTAGES = {
     "loads are not divided by the survival probability": (
-        "walks/_sampling.py",
-        "1.0 / spec.law.survival",
-        "np.ones(spec.law.survival.size)",
+        "walks/_laws.py",
+        "np.divide(1.0, self.survival, out=",
+        "np.divide(self.survival, self.survival, out=",
     ),
     "the roots of the degrees are swapped": (
         "walks/_tables.py",
@@ -37,13 +37,13 @@ SABOTAGES = {
         "(0,) * len(streams)",
     ),
     "lengths are off by one": (
-        "walks/_sampling.py",
-        "factors[:used] *= f[:used] / in_row",
-        "factors[:used] *= np.append(f[:1], f[: used - 1]) / in_row",
+        "walks/_laws.py",
+        "lengths = self.hops[:, None] + np.arange(inverse.shape[1])",
+        "lengths = self.hops[:, None] + np.maximum(np.arange(inverse.shape[1]) - 1, 0)",
     ),
     "edges are not turned": (
         "walks/_tables.py",
-        "transpose = transpose and graph.directed",
+        "transpose = transpose and not graph.is_symmetric(matrix)",
         "transpose = False",
     ),
     "the diagonal of debiased ensembles is not corrected": (

@@ -11,7 +11,8 @@ import walkernel as wk
 
 NAMES = [
     *("Dataset", "Diffusion", "DivergentKernelError", "Graph", "IndependentWalks", "InfiniteVarianceWarning"),
-    *("InverseCosine", "Kernel", "KernelOperator", "Matern", "Neighbors", "PStepRandomWalk", "PowerSeries"),
+    *("InverseCosine", "Kernel", "KernelOperator", "Matern", "Neighbors", "PStepRandomWalk", "PageRank"),
+    *("PowerSeries",),
     *("RegularizedLaplacian", "Walks", "anchor_points", "estimate_kernel", "exact_kernel"),
     *(
         "engines",
@@ -19,6 +20,8 @@ NAMES = [
         "kernels",
         "load_dataset",
         "load_graph",
+        "nearest",
+        "personalized_pagerank",
         "polynomial_operator",
         "sample_features",
         "sample_walks",
@@ -36,8 +39,9 @@ NAMES = [
         "ODESolution",
         "choose_sampler",
     ),
-    *("CoupledWalks", "Estimate", "EstimatedNeighbors", "matched_law"),
+    *("CoupledWalks", "PrunedWalks", "Estimate", "EstimatedNeighbors", "matched_law"),
     *("clustering_error", "datasets", "solve_ode", "tasks"),
+    *("return_probabilities", "sparse_kernel"),
 ]
 
 
@@ -62,6 +66,9 @@ def test_options_are_keyword_only():
         wk.estimate_kernel,
         wk.exact_kernel,
         wk.polynomial_operator,
+        wk.personalized_pagerank,
+        wk.return_probabilities,
+        wk.sparse_kernel,
         wk.Graph.from_edges,
         wk.NodeFeatures,
         wk.NodeSmoother,

@@ -45,8 +45,16 @@ def estimate(graph=TRIANGLE, kernel=HEAT, n_walks=None, **options):
     return wk.estimate_kernel(graph, kernel, n_walks, **options)
 
 
+def nearest(graph=TRIANGLE, kernel=HEAT, nodes=0, k=1, **options):
+    return wk.nearest(graph, kernel, nodes, k, **options)
+
+
 def polynomial(graph=TRIANGLE, kernel=HEAT, **options):
     return wk.polynomial_operator(graph, kernel, **options)
+
+
+def rank(seeds=0, graph=TRIANGLE, **options):
+    return wk.personalized_pagerank(graph, seeds, **options)
 
 
 class Elsewhere(wk.engines.Engine):
@@ -246,7 +254,7 @@ CASES = [
     ("no-root-pair", lambda: estimate(kernel=PowerSeries([0, 1]), pair="symmetric"), VALUE,
      "positive α₀; got 0; pair='lazy'"),
     ("budget-and-walks", lambda: estimate(n_walks=8, budget=100), VALUE, "budget; None if n_walks; 100"),
-    ("budget-small", lambda: estimate(budget=3), VALUE, "budget; at least 8 steps; 2 walks; 3; nodes="),
+    ("budget-small", lambda: estimate(budget=3), VALUE, "budget; at least 8 steps; 2 walks; 3; fewer nodes"),
     ("budget-nan", lambda: estimate(budget=NAN), VALUE, "budget; finite; nan"),
     ("estimate-walks", lambda: estimate(n_walks="8"), TYPE, "n_walks; whole number; '8'"),
     ("estimate-seed", lambda: estimate(n_walks=8, seed=-1), VALUE, "seed; from 0; -1"),
@@ -275,15 +283,60 @@ CASES = [
     ("topk-float", lambda: operator().topk([0], 1.5), VALUE, "topk: k; whole number; 1.5"),
     ("topk-2d", lambda: operator().topk([[0, 1]], 1), VALUE, "topk; nodes; flat; (1, 2)"),
     ("topk-memory", lambda: operator().topk([0], 10**15), VALUE, "topk; GiB; limit"),
+    ("nearest-graph", lambda: wk.nearest(np.eye(3), HEAT, [0], 1), TYPE, "nearest: graph; Graph; from_scipy"),
+    ("nearest-kernel", lambda: nearest(kernel=0.5), TYPE, "nearest: kernel; Kernel; 0.5; from_function"),
+    ("nearest-node", lambda: nearest(nodes=[3]), VALUE, "nearest: nodes; 3"),
+    ("nearest-label", lambda: nearest(NAMED, nodes=[0]), VALUE, "nearest: nodes; 0"),
+    ("nearest-2d", lambda: nearest(nodes=[[0, 1]]), VALUE, "nearest: nodes; flat; (1, 2)"),
+    ("nearest-k", lambda: nearest(k=0), VALUE, "nearest: k; at least 1; got 0"),
+    ("nearest-k-float", lambda: nearest(k=1.5), VALUE, "nearest: k; whole number; 1.5"),
+    ("nearest-memory", lambda: nearest(k=10**15), VALUE, "nearest; GiB; k"),
+    ("nearest-tolerance", lambda: nearest(tolerance=0.0), VALUE, "nearest: tolerance; greater than 0; 0.0"),
+    ("nearest-tolerance-one", lambda: nearest(tolerance=1), VALUE, "nearest: tolerance; less than 1; 1"),
+    ("nearest-method", lambda: nearest(method="ball"), VALUE, "nearest: method; 'push'; 'ball'"),
+    ("nearest-seed", lambda: nearest(seed=-1), VALUE, "nearest: seed; from 0; -1"),
+    ("nearest-engine", lambda: nearest(engine=Elsewhere()), VALUE, "nearest: engine; a CPU or a CUDA device"),
+    ("nearest-progress", lambda: nearest(progress=3), TYPE, "nearest: progress; function; 3"),
+    ("nearest-diverges", lambda: nearest(kernel=WILD), DIVERGES, "diverges; matrix='normalized'"),
     ("dense-memory", lambda: huge().to_dense(), VALUE, "to_dense; 7451 GiB; K @ v; K.rows(nodes)"),
     ("rows-memory", lambda: huge().rows(range(1000)), VALUE, "rows; 7 GiB; fewer rows"),
     ("diagonal-cost", lambda: huge().diagonal(), VALUE, "few enough rows; 1000000 rows; estimate_kernel"),
     ("exact-memory", lambda: wk.exact_kernel(HUGE, HEAT), VALUE,
      "exact_kernel; 7451 GiB; polynomial_operator"),
     ("polynomial-engine", lambda: polynomial(engine=3), TYPE, "polynomial_operator: engine; CPU(2), got 3"),
-    ("polynomial-far", lambda: polynomial(engine=Elsewhere()), VALUE, "engine; walkernel.engines.CPU()"),
+    ("polynomial-far", lambda: polynomial(engine=Elsewhere()), VALUE, "engine; a CPU or a CUDA device"),
     ("tol-zero", lambda: polynomial(tol=0), VALUE, "tol; greater than 0; got 0"),
     ("tol-tiny", lambda: polynomial(tol=1e-99), VALUE, "tol; 1e-99; Use a larger tol"),
+    # personalised PageRank
+    ("rank-graph", lambda: rank(graph="karate"), TYPE, "personalized_pagerank: graph; a Graph; 'karate'"),
+    ("rank-unknown", lambda: rank([0, 3]), VALUE, "pagerank: seeds; ids from 0 to 2; the id 3"),
+    ("rank-label", lambda: rank("z", NAMED), VALUE, "pagerank: seeds; labels of this graph; the unknown 'z'"),
+    ("rank-id", lambda: rank({0: 1}, NAMED), VALUE, "seeds; labels of this graph; takes labels only"),
+    ("rank-text", lambda: rank("a"), TYPE, "pagerank: seeds; whole-number ids; 'a'"),
+    ("rank-vector", lambda: rank(np.ones(3)), TYPE,
+     "seeds; a mapping of nodes to weights; of shape (k, n_nodes); (3,) and dtype float64; (1, n_nodes)"),
+    ("rank-none", lambda: rank([]), VALUE, "seeds; at least one node; shape (0,)"),
+    ("rank-empty", lambda: rank({}), VALUE, "seeds; at least one node; got {}"),
+    ("rank-empty-one", lambda: rank([{0: 1}, {}]), VALUE, "seeds; at least one node; got {}"),
+    ("rank-no-rows", lambda: rank(np.ones((0, 3))), VALUE, "seeds; (k, n_nodes); (0, 3)"),
+    ("rank-shape", lambda: rank(np.ones((3, 2))), VALUE, "seeds; (k, n_nodes); an array of shape (3, 2)"),
+    ("rank-sparse", lambda: rank(scipy.sparse.eye_array(4)), VALUE, "seeds; an array of shape (4, 4)"),
+    ("rank-lists", lambda: rank([[0, 1], [2]]), VALUE, "seeds; rectangular; [[0, 1], [2]]"),
+    ("rank-3d", lambda: rank(np.ones((1, 1, 3))), TYPE, "seeds; (k, n_nodes); an array of shape (1, 1, 3)"),
+    ("rank-negative", lambda: rank({0: 1, 1: -0.5}), VALUE, "seeds; not negative; the weight -0.5"),
+    ("rank-zero", lambda: rank({0: 0.0}), VALUE, "seeds; of a positive weight for some node; got none"),
+    ("rank-zero-row", lambda: rank([{0: 1}, {1: 0}]), VALUE, "seeds; a positive weight; none in row 1"),
+    ("rank-nan", lambda: rank({0: NAN}), VALUE, "seeds; finite; nan at position 0"),
+    ("rank-sparse-inf", lambda: rank(scipy.sparse.csr_array([[0, INF, 1]])), VALUE, "seeds; finite; inf"),
+    ("rank-complex", lambda: rank([[1j, 0, 0]]), TYPE, "seeds; real; complex128"),
+    ("rank-weight-text", lambda: rank({0: "1"}), TYPE, "seeds; numbers; ['1']"),
+    ("rank-signed", lambda: rank(graph=from_edges(PAIRS, weights=[1, -1])), VALUE,
+     "graph; without negative weights; down to -1; PageRank(matrix='normalized')"),
+    ("rank-damping", lambda: rank(damping=1.0), VALUE, "pagerank: damping; less than 1; got 1.0"),
+    ("rank-damping-text", lambda: rank(damping="high"), TYPE, "pagerank: damping; a finite number; 'high'"),
+    ("rank-tol", lambda: rank(tol=1e-15), VALUE, "pagerank: tol; of at least 1e-14; got 1e-15"),
+    ("rank-engine", lambda: rank(engine=Elsewhere()), VALUE, "pagerank: engine; a CPU or a CUDA device"),
+    ("rank-memory", lambda: rank([{0: 1}] * 1000, HUGE), VALUE, "pagerank; 7 GiB; fewer distributions"),
     # reduction, theory, data
     ("anchors-many", lambda: wk.anchor_points(features(), 4), VALUE, "n_anchors; from 1 to 3; got 4"),
     ("anchors-dense", lambda: wk.anchor_points(np.eye(3), 2), TYPE, "features; csr_array; (3, 3)"),

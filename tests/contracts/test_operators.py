@@ -34,6 +34,11 @@ ENGINES = {
     "polynomial": lambda g: wk.polynomial_operator(g, KERNEL),
     "directed": lambda g, **k: wk.estimate_kernel(labelled(directed=True), KERNEL, 64, **k),
     "directed polynomial": lambda g: wk.polynomial_operator(labelled(directed=True), KERNEL),
+    "random walk": lambda g, **k: wk.estimate_kernel(g, wk.PageRank(0.6), 64, **k),
+    "random walk stitched": lambda g: wk.estimate_kernel(
+        g, KERNEL.set_params(matrix="random-walk"), 64, stitches=2
+    ),
+    "random walk polynomial": lambda g: wk.polynomial_operator(g, wk.PageRank(0.6)),
 }
 
 
@@ -65,6 +70,11 @@ def test_products(operator):
     assert np.allclose((2 * operator + operator) @ v, 3 * K @ v)
     assert isinstance(operator.T, wk.KernelOperator)
     assert np.allclose(operator.T.to_dense(), K.T)
+
+
+def test_kernels(operator):
+    assert isinstance(operator.kernel, wk.Kernel)
+    assert operator.T.kernel == operator.kernel
 
 
 def test_entries_rows_and_diagonal(operator):
@@ -106,7 +116,7 @@ def test_topk_says_where_too_few_nodes_are_reached():
         np.arange(3)[nodes]
 
 
-@pytest.mark.parametrize("name", ["independent", "debiased", "shared", "lazy", "directed"])
+@pytest.mark.parametrize("name", ["independent", "debiased", "shared", "lazy", "directed", "random walk"])
 def test_subset_is_the_block_of_the_whole(name):
     graph = labelled(directed=name == "directed")
     chosen = nodes_of(graph)
@@ -157,11 +167,25 @@ def test_debiased_diagonal_is_the_mean_over_pairs_of_walks():
     assert np.allclose(K.diagonal(), expected)
 
 
+@pytest.mark.parametrize("tol", [0.5, 0.1, 1e-2, 1e-5])
+@pytest.mark.parametrize("kernel", [wk.PageRank(0.9), wk.RegularizedLaplacian(1, 3.0)], ids=str)
+def test_few_products_are_enough_for_a_large_tolerance(kernel, tol):
+    """Also on directed graphs, where powers are summed: to a relative error of tol in the maximum norm."""
+    graph = graphs.directed()
+    K, exact = wk.polynomial_operator(graph, kernel, tol=tol), wk.exact_kernel(graph, kernel)
+    assert np.abs(K.to_dense() - exact).max() <= tol * kernel.coefficients(2000).sum()
+    assert K.polynomial.n_products <= 1 + np.log(tol) / np.log(0.9)
+
+
 @pytest.mark.parametrize("kind", graphs.KINDS)
-@pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial"])
+@pytest.mark.parametrize("matrix", ["normalized", "adjacency", "combinatorial", "random-walk"])
 @pytest.mark.parametrize("sigma", [0.5, 2.0])
 def test_polynomial_equals_exact(kind, matrix, sigma):
     graph, kernel = graphs.KINDS[kind](), wk.Diffusion(sigma, matrix=matrix)
+    if (kind, matrix) == ("signed", "random-walk"):
+        with pytest.raises(ValueError, match=r"polynomial_operator: graph must be without negative weights"):
+            wk.polynomial_operator(graph, kernel)
+        return
     exact = wk.exact_kernel(graph, kernel)
     K = wk.polynomial_operator(graph, kernel)
     ends = (-1.0, 1.0)

@@ -15,9 +15,13 @@ NAMES = {
     *("NeuralModulation", "Schedule", "TaskFit", "WalkTensors", "angular_loss", "cross_entropy_loss"),
     *("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation"),
     *("squared_loss", "WalkCovariance", "GRFKernel"),
+    *("KernelDiffusion", "LaplacianEncoding", "RandomWalkEncoding"),
 }
 FUNCTIONS = ("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation")
-CLASSES = ("FreeModulation", "ModulationPair", "NeuralModulation", "WalkTensors")
+CLASSES = (
+    *("FreeModulation", "ModulationPair", "NeuralModulation", "WalkTensors"),
+    *("KernelDiffusion", "LaplacianEncoding", "RandomWalkEncoding"),
+)
 MORE_POSITIONAL = {"ExpectedError": 5}
 """A class of one equation, whose arguments are its symbols."""
 
@@ -63,7 +67,7 @@ import sys, walkernel as wk
 wk.sample_walks(wk.Graph.from_edges([(0, 1)]), 2).features(wk.Diffusion())
 assert not {"torch", "walkernel.torch"} & set(sys.modules)
 import walkernel.torch
-assert "gpytorch" not in sys.modules and "sklearn" not in sys.modules
+assert not {"gpytorch", "sklearn", "torch_geometric"} & set(sys.modules)
 """
     result = run(code)
     assert result.returncode == 0, result.stderr

@@ -116,9 +116,9 @@ class TestKernel:
         )
         assert [entry["value"] for entry in found["entries"]] == estimate.value.tolist()
         assert [entry["stderr"] for entry in found["entries"]] == estimate.stderr.tolist()
-        assert [entry["column"] for entry in found["neighbors"]] == best.nodes.ravel().tolist()
+        assert [entry["neighbor"] for entry in found["neighbors"]] == best.nodes.ravel().tolist()
         assert [entry["stderr"] for entry in found["neighbors"]] == best.stderr.ravel().tolist()
-        assert [entry["belongs"] for entry in found["neighbors"]] == best.belongs.ravel().tolist()
+        assert [entry["certified"] for entry in found["neighbors"]] == best.certified.ravel().tolist()
         assert found["kernel"] == "Matern(nu=2.5, kappa=2.0)"
 
     def test_a_row_of_a_labelled_graph_as_a_table_without_escape_codes(self, folder):
@@ -188,6 +188,63 @@ def test_kernels_in_words(text, kernel, karate):
         K = wk.estimate_kernel(karate, meant, 4, nodes=[0, 1])
         assert found["kernel"] == repr(meant)
         assert found["entries"][0]["value"] == K.entries(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "kernel"),
+    [
+        ("pagerank", (), wk.PageRank()),
+        ("pagerank(damping=0.5)", ("--matrix", "random-walk"), wk.PageRank(0.5)),
+        ("PageRank(damping=.5)", ("--matrix", "normalized"), wk.PageRank(0.5, matrix="normalized")),
+        ("diffusion", ("--matrix", "random-walk"), wk.Diffusion(matrix="random-walk")),
+    ],
+)
+def test_kernels_of_random_walks(words, more, kernel, karate):
+    wanted = ("--kernel", words, *more, "--walks", 4, "--json")
+    found = json.loads(succeed("kernel", "karate", "--entry", 0, 1, 1, 0, *wanted))
+    K = wk.estimate_kernel(karate, kernel, 4, nodes=[0, 1])
+    assert found["kernel"] == repr(kernel)
+    assert [entry["value"] for entry in found["entries"]] == K.entries([0, 1], [1, 0]).tolist()
+
+
+class TestNearest:
+    def test_of_a_process_as_a_table(self, karate, tmp_path):
+        wanted = ("--kernel", "pagerank(damping=0.5)", "--tolerance", "1e-6")
+        result = run("nearest", "karate", "--node", 33, 0, "-k", 3, *wanted, cwd=tmp_path)
+        assert (result.returncode, result.stderr) == (0, "")
+        lines = [line.split() for line in result.stdout.splitlines() if "±" in line]
+        best = wk.nearest(karate, wk.PageRank(0.5), [33, 0], 3, tolerance=1e-6)
+        assert [int(line[0]) for line in lines] == [33, 33, 33, 0, 0, 0]
+        assert [int(line[1]) for line in lines] == best.nodes.ravel().tolist()
+        assert [float(line[2]) for line in lines] == pytest.approx(best.values.ravel(), rel=1e-5)
+        exact = wk.personalized_pagerank(karate, [{33: 1}, {0: 1}], damping=0.5)
+        assert best.values == pytest.approx(np.take_along_axis(exact, best.nodes, axis=1), rel=1e-5)
+
+    def test_of_nodes_in_a_file_as_csv_and_json(self, folder):
+        (folder / "some.csv").write_text("node\nEve\nBen\n")
+        arguments = ("friends.csv", "--directed", "--node", "Dan", "--nodes", "some.csv", "-k", 2)
+        result = call("nearest", *arguments, "--kernel", "pagerank", "--out", "found.csv", "--json")
+        assert (result.exit_code, result.stderr.splitlines()[0]) == (
+            0, "1 of 3 nodes have fewer than 2 neighbours of positive value.",
+        )  # fmt: skip
+        graph = wk.load_graph("friends.csv", directed=True)
+        best = wk.nearest(graph, wk.PageRank(), ["Dan", "Eve", "Ben"], 2)
+        assert best.nodes[1].tolist() == [None, None]
+        rows, found = table("found.csv"), json.loads(result.stdout)
+        assert list(rows[0]) == ["node", "neighbor", "value", "stderr", "certified"]
+        assert [row["node"] for row in rows] == ["Dan", "Dan", "Ben", "Ben"]
+        assert [row["neighbor"] for row in rows] == best.nodes[[0, 2]].ravel().tolist()
+        assert [float(row["value"]) for row in rows] == best.values[[0, 2]].ravel().tolist()
+        assert [row["certified"] for row in rows] == [str(x) for x in best.certified[[0, 2]].ravel()]
+        assert [entry["stderr"] for entry in found["neighbors"]] == best.stderr[[0, 2]].ravel().tolist()
+        assert found["kernel"] == "PageRank(damping=0.85)"
+
+    def test_of_all_nodes(self, karate, folder):
+        assert succeed("nearest", "karate", "-k", 40, "--out", "found.csv") == ""
+        rows = table("found.csv")
+        best = wk.nearest(karate, wk.Diffusion(), range(34), 33)
+        assert len(rows) == 34 * 33
+        assert [int(row["neighbor"]) for row in rows] == best.nodes.ravel().tolist()
 
 
 class TestFeatures:

@@ -29,6 +29,11 @@ BAD_DATA = {
     "ode friends.csv --source Zoe --times 1": "There is no node 'Zoe'",
     "ode friends.csv --source Ada --times 2 1": "increasing positive times",
     "kernel karate --row 0 --tolerance 2": "tolerance must be a finite number greater than 0 and less than 1",
+    "nearest karate --node 34": "There is no node '34': the nodes are ids from 0 to 33",
+    "nearest friends.csv --nodes nodes.txt --out out": "nodes.txt, line 2: There is no node 'Zoe'",
+    "nearest karate --tolerance 2": "nearest: tolerance must be a finite number greater than 0 and less",
+    "nearest karate --matrix adjacency --kernel matern(kappa=9) --out out": "diverges",
+    "nearest signed.csv --kernel pagerank --out out": "graph must be without negative weights",
     "cluster karate -k 2 --matrix adjacency --method eigenvectors": "method must be 'polynomial' or 'walks'",
     "regress friends.csv stranger.csv --out out": "stranger.csv, line 3: There is no node 'Zoe'",
     "regress friends.csv word.csv --out out": "word.csv, line 2: expected a finite number",
@@ -57,6 +62,9 @@ BAD_USE = {
     "no heat": "ode karate --times 1",
     "directions of a data set": "kernel karate --row 0 --directed",
     "too few repeats": "demo --repeats 1",
+    "no neighbours": "nearest karate -k 0",
+    "damping out of range": "nearest karate --kernel pagerank(damping=1)",
+    "no file for neighbours": "nearest karate --out nowhere/out.csv",
 }
 FILES = {
     "friends.csv": FRIENDS,
@@ -72,6 +80,7 @@ FILES = {
     "nodes.txt": "Ada\nZoe\n",
     "blank.txt": "node\n\n",
     "one.csv": "Ada,1\n",
+    "signed.csv": "Ada,Ben,1\nBen,Cem,-1\n",
 }
 
 

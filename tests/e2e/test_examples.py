@@ -98,8 +98,26 @@ def check_gpytorch_regression(output, data_is_absent):
         assert lengthscale > free + 0.1 > true + 0.1
 
 
-SMALLER = {"plot_find_maximum": ["--repeats", "2"], "plot_classify_papers": ["--choices", "6"]}
+def check_graph_network(output, data_is_absent):
+    rows = (
+        "random numbers   edges",
+        "random numbers   kernel",
+        "eigenvectors     edges",
+        "eigenvectors     kernel",
+    )
+    plain, diffused, places, both = (numbers(output, row)[1:] for row in rows)
+    chance = float(re.search(r"chance (\S+)", output).group(1))
+    assert diffused[0] - diffused[1] > plain[0] + plain[1] > chance + 0.1
+    assert min(places[0], both[0]) > max(0.7, diffused[0] + 0.1)
+    assert ("stochastic-block-model" in output) == data_is_absent
+
+
+SMALLER = {
+    **{"plot_find_maximum": ["--repeats", "2"], "plot_classify_papers": ["--choices", "6"]},
+    "graph_network": ["--choices", "2"],
+}
 CHECKS = {
+    "graph_network": check_graph_network,
     "gpytorch_regression": check_gpytorch_regression,
     "plot_road_map": check_road_map,
     "plot_find_maximum": check_find_maximum,
@@ -111,7 +129,7 @@ CHECKS = {
 
 def test_the_examples_are_found():
     assert CHECKS.keys() <= {example.stem for example in EXAMPLES}
-    assert WITH_DATA == ["plot_classify_papers", "plot_heat_on_mesh", "plot_road_map"]
+    assert WITH_DATA == ["graph_network", "plot_classify_papers", "plot_heat_on_mesh", "plot_road_map"]
 
 
 def check(name, result, folder, *, data_is_absent):

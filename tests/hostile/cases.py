@@ -50,6 +50,12 @@ def directed(rng, n):
     return from_matrix(A, directed=True)
 
 
+def dangling(rng, n):
+    A = (rng.random((n, n)) < 0.3) * np.exp(rng.uniform(0, 3) * rng.standard_normal((n, n)))
+    A[rng.random(n) < 0.3] = 0.0
+    return from_matrix(A, directed=True)
+
+
 def loops(rng, n):
     return from_matrix(random_part(rng, n, 0.3) + np.diag(rng.integers(0, 3, n).astype(float)))
 
@@ -79,7 +85,7 @@ def disconnected(rng, n):
 
 
 KINDS = (
-    hub, bridge, lognormal, signed, directed, loops, isolated, bipartite, alone, pair, disconnected,
+    hub, bridge, lognormal, signed, directed, dangling, loops, isolated, bipartite, alone, pair, disconnected,
 )  # fmt: skip
 
 
@@ -90,7 +96,7 @@ def make_graph(kind, seed, n):
 graphs = st.builds(make_graph, st.sampled_from(KINDS), seeds, st.integers(3, 9))
 powers = st.sampled_from((0.5, 1.0, 1.5, 2.0, 3.0))
 lists = st.lists(st.floats(-2, 2), min_size=1, max_size=4)
-matrices = st.sampled_from(("normalized", "normalized", "combinatorial", "adjacency"))
+matrices = st.sampled_from(("normalized", "normalized", "combinatorial", "adjacency", "random-walk"))
 
 
 @st.composite
@@ -103,6 +109,7 @@ def kernels(draw, matrices=matrices):
         "matern": lambda: wk.Matern(draw(powers), width, matrix=matrix),
         "p-step": lambda: wk.PStepRandomWalk(draw(st.integers(1, 1000)), matrix=matrix),
         "cosine": lambda: wk.InverseCosine(width, matrix=matrix),
+        "pagerank": lambda: wk.PageRank(draw(st.floats(0.01, 0.99)), matrix=matrix),
         "list": lambda: wk.PowerSeries(draw(lists), matrix=matrix),
         "sum": lambda: wk.Diffusion(width, matrix=matrix) + wk.Matern(1.5, draw(decades), matrix=matrix),
         "multiple": lambda: 10.0 ** draw(st.integers(-80, 80)) * wk.Diffusion(width, matrix=matrix),

@@ -96,7 +96,7 @@ def options(
 
     KERNEL is diffusion(sigma=1), regularized-laplacian(d=1, sigma=1),
     matern(nu=1.5, kappa=1), p-step(p=2, alpha=2), inverse-cosine(scale=1),
-    or the .json file of a learned f; parameters may be left out.
+    pagerank(damping=0.85), or the .json file of a learned f; parameters may be left out.
     """
 
 

@@ -12,10 +12,10 @@ from walkernel.cli._app import Interrupted, VariadicCommand, app, progress, say
 from walkernel.cli._clusters import Scheduler, connect
 from walkernel.cli._inputs import chosen_nodes, every_node, find_node, read_graph
 from walkernel.cli._kernels import read_kernel
-from walkernel.cli._results import show_json, show_table
+from walkernel.cli._results import show_json, show_table, write_csv
 
 if TYPE_CHECKING:
-    from walkernel.operators import KernelOperator
+    from walkernel.operators import EstimatedNeighbors, KernelOperator
 
 
 @app.command(cls=VariadicCommand)
@@ -23,7 +23,7 @@ def features(
     graph: option.GraphName,
     out: option.FeaturesOut,
     kernel: option.KernelName = "diffusion",
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     walks: option.Walks = 64,
     seed: option.Seed = 0,
     node: option.Nodes = None,
@@ -87,7 +87,7 @@ def kernel(
     top: Annotated[list[str] | None, typer.Option(metavar="NODE…", help="Its most similar nodes.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 5,
     kernel: option.KernelName = "diffusion",
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     walks: option.OptionalWalks = None,
     tolerance: option.Tolerance = None,
     seed: option.Seed = 0,
@@ -124,6 +124,53 @@ def kernel(
         _show([record for records in found.values() for record in records])
 
 
+@app.command(cls=VariadicCommand)
+def nearest(
+    graph: option.GraphName,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many neighbours of each node.")] = 10,
+    kernel: option.KernelName = "diffusion",
+    matrix: option.Matrix = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="Error of a value, relative to the k-th largest.")
+    ] = 0.01,
+    node: option.Nodes = None,
+    nodes: option.NodeFile = None,
+    out: option.OptionalOut = None,
+    json: option.Json = False,
+    directed: option.Directed = None,
+    relabel: option.Relabel = False,
+) -> None:
+    """Find the nodes of the largest kernel values, for some nodes or for all, to a guaranteed tolerance.
+
+    Values of the kernel pagerank are those of personalised PageRank. Two standard errors bound the error, and
+    certified neighbours are surely among the k nearest. --out writes node,neighbor,value,stderr,certified.
+
+    Example: walkernel nearest karate --node 0 33 -k 3 --kernel "pagerank(damping=0.9)"
+
+    Example: walkernel nearest karate -k 5 --out neighbors.csv
+    """
+    wanted = read_kernel(kernel, matrix)
+    network = read_graph(graph, directed, relabel)
+    asked = chosen_nodes(network, node, nodes) or every_node(network)
+    from walkernel.operators import nearest
+
+    with progress("nodes") as report:
+        count = min(k, max(1, network.n_nodes - 1))
+        best = nearest(network, wanted, asked, count, tolerance=tolerance, progress=report)
+    records = _neighbor_records(asked, best)
+    few = int((~(best.values > 0)).any(axis=1).sum())
+    if few:
+        say(f"{few} of {len(asked)} nodes have fewer than {count} neighbours of positive value.")
+    if out is not None:
+        titles = ["node", "neighbor", "value", "stderr", "certified"]
+        write_csv(out, titles, (list(record.values()) for record in records))
+        say(f"{out}: {len(records)} neighbours of {len(asked)} nodes")
+    if json:
+        show_json({"kernel": str(wanted), "neighbors": records})
+    elif out is None:
+        _show(records)
+
+
 def _entries(K: KernelOperator, rows: list[Hashable], columns: list[Hashable]) -> list[dict[str, Any]]:
     """Return records of entries, with upper bounds for those to which hardly any walk contributes."""
     if not rows:
@@ -145,13 +192,17 @@ def _neighbors(K: KernelOperator, nodes: list[Hashable], k: int) -> list[dict[st
     """Return records of the most similar nodes, best first; fewer than k if fewer are positive."""
     if not nodes:
         return []
-    best = K.estimate_topk(nodes, min(k, K.shape[0]))
-    columns = (array.tolist() for array in (best.nodes, best.values, best.stderr, best.belongs))
+    return _neighbor_records(nodes, K.estimate_topk(nodes, min(k, K.shape[0])))
+
+
+def _neighbor_records(nodes: list[Hashable], best: EstimatedNeighbors) -> list[dict[str, Any]]:
+    """Return a record for each neighbour of each node; those that are missing are left out."""
+    columns = (array.tolist() for array in (best.nodes, best.values, best.stderr, best.certified))
     lines = zip(nodes, *columns, strict=True)
     return [
-        {"row": node, "column": column, "value": value, "stderr": stderr, "belongs": belongs}
+        {"node": node, "neighbor": other, "value": value, "stderr": stderr, "certified": certified}
         for node, *line in lines
-        for column, value, stderr, belongs in zip(*line, strict=True)
+        for other, value, stderr, certified in zip(*line, strict=True)
         if value > 0
     ]
 
@@ -160,9 +211,9 @@ def _show(records: list[dict[str, Any]]) -> None:
     def remark(record: dict[str, Any]) -> str:
         if record.get("rare"):
             return f"few walks; at most {record['upper']:.3g}"
-        return "" if record.get("belongs", True) else "other nodes may be nearer"
+        return "" if record.get("certified", True) else "other nodes may be nearer"
 
     show_table(
         ["node", "node", "value", "standard error", ""],
-        [[r["row"], r["column"], r["value"], f"± {r['stderr']:.2g}", remark(r)] for r in records],
+        [[*list(r.values())[:3], f"± {r['stderr']:.2g}", remark(r)] for r in records],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -17,12 +17,15 @@ CLASSES = {
     "matern": "Matern",
     "p-step": "PStepRandomWalk",
     "inverse-cosine": "InverseCosine",
+    "pagerank": "PageRank",
 }
 CALL = re.compile(r"\s*([A-Za-z_-]+)\s*(?:\((.*)\))?\s*")
 
 
-def read_kernel(text: str, matrix: str) -> Kernel:
+def read_kernel(text: str, matrix: str | None) -> Kernel:
     """Return the kernel that a text names; the library's own spelling, as in ``repr``, is understood too.
+
+    The matrix is the kernel's own default if none is given.
 
     Examples
     --------
@@ -41,9 +44,10 @@ def read_kernel(text: str, matrix: str) -> Kernel:
         )
     kind = getattr(kernels, name)
     known = [field.name for field in fields(kind) if field.name != "matrix"]
-    parameters = _parameters(found[2] or "", known, found[1])
+    parameters: dict[str, Any] = _parameters(found[2] or "", known, found[1])
+    parameters |= {} if matrix is None else {"matrix": matrix}
     try:
-        return kind(**parameters, matrix=matrix)  # type: ignore[no-any-return]
+        return kind(**parameters)  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
         _refuse(str(error))
 
@@ -72,7 +76,7 @@ def _parameters(text: str, known: list[str], owner: str) -> dict[str, float]:
     return found
 
 
-def _learned(path: str, matrix: str) -> Kernel:
+def _learned(path: str, matrix: str | None) -> Kernel:
     import json
     from pathlib import Path
 
@@ -80,10 +84,11 @@ def _learned(path: str, matrix: str) -> Kernel:
 
     modulation = load_modulation(path)
     notes = json.loads(Path(path).read_text()).get("notes")
-    learned_for = notes.get("matrix", matrix) if isinstance(notes, dict) else matrix
-    if learned_for != matrix:
-        _refuse(f"{path} was not learned for the matrix {matrix!r}. Use --matrix {learned_for}")
-    return modulation.as_kernel(matrix=matrix)
+    learned_for = notes.get("matrix") if isinstance(notes, dict) else None
+    wanted = matrix or "normalized"
+    if learned_for is not None and learned_for != wanted:
+        _refuse(f"{path} was not learned for the matrix {wanted!r}. Use --matrix {learned_for}")
+    return modulation.as_kernel(matrix=wanted)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -24,7 +24,7 @@ def learn(
     graph: option.GraphName,
     out: option.Out,
     kernel: option.KernelName = "diffusion",
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     walks: option.Walks = 16,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 1000,
     source: Source = "fresh",
@@ -50,7 +50,7 @@ def learn(
         fit = fit_to_kernel(
             network, wanted, walks, walks=source, schedule=schedule, seed=seed, progress=report
         )
-    fit.modulation.save(out, notes={"kernel": str(wanted), "matrix": matrix, "n_walks": walks})
+    fit.modulation.save(out, notes={"kernel": str(wanted), "matrix": wanted.matrix, "n_walks": walks})
     say(f"{out}: f for {walks} walks and {wanted}")
     if not json:
         print(fit.report())

@@ -54,8 +54,11 @@ KernelName = Annotated[
     ),
 ]
 Matrix = Annotated[
-    Literal["normalized", "adjacency", "combinatorial"],
-    typer.Option("--matrix", help="The matrix that the kernel is a function of."),
+    Literal["normalized", "adjacency", "combinatorial", "random-walk"] | None,
+    typer.Option(
+        "--matrix",
+        help="The matrix that the kernel is a function of; random-walk for pagerank, else normalized.",
+    ),
 ]
 Walks = Annotated[int, typer.Option("--walks", min=1, help="Walks from each node.")]
 OptionalWalks = Annotated[

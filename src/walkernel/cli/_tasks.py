@@ -50,7 +50,7 @@ def cluster(
         int | None, typer.Option("-k", min=1, help="Number of clusters; chosen from the graph if not given.")
     ] = None,
     kernel: option.KernelName = "diffusion(sigma=5)",
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     method: Annotated[
         Literal["auto", "eigenvectors", "polynomial", "walks"],
         typer.Option("--method", help="How the kernel is computed."),
@@ -97,7 +97,7 @@ def regress(
         typer.Option(help="A Gaussian process, a weighted mean of the values, or kernel ridge regression."),
     ] = "gp",
     kernel: OptionalKernel = None,
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     method: EstimatorMethod = "auto",
     walks: option.Walks = 256,
     seed: option.Seed = 0,
@@ -159,7 +159,7 @@ def classify(
     labels: Annotated[Path, typer.Argument(metavar="LABELS.csv", help="Lines of node,label.")],
     out: option.OptionalOut = None,
     kernel: OptionalKernel = None,
-    matrix: option.Matrix = "normalized",
+    matrix: option.Matrix = None,
     method: EstimatorMethod = "auto",
     walks: option.Walks = 256,
     seed: option.Seed = 0,

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, whole_number
 from walkernel._door import door
 from walkernel.graph import Graph
+from walkernel.kernels import Kernel
 from walkernel.operators._entry_errors import Estimate
 from walkernel.operators._explanation import Explanation
 from walkernel.operators._groups import normalize_columns
@@ -25,6 +26,10 @@ from walkernel.operators._neighbors import EstimatedNeighbors, Neighbors, belong
 
 ROWS_AT_ONCE = 2**24
 """Entries of a dense block of rows that is made and thrown away."""
+SAME: Any = object()
+"""Columns that stand for the nodes of the rows."""
+Columns = NDArray[np.int64] | None
+"""The nodes of columns; None for all nodes of the graph."""
 NEIGHBORS_AT_ONCE = 2**9
 """Nodes whose neighbours' walks are in memory at a time."""
 RUNNERS_UP = 20
@@ -39,19 +44,30 @@ class KernelOperator(LinearOperator):
     Attributes
     ----------
     graph : Graph
+    kernel : Kernel
+        The kernel that it is, or estimates.
     nodes : ndarray
-        The nodes that rows and columns stand for.
+        The nodes that rows stand for, and columns too unless these are other ones.
+    columns : ndarray
+        The nodes that columns stand for.
     """
 
     _public_name = "KernelOperator"
     """What errors call it, of whichever subclass it is."""
 
-    def __init__(self, graph: Graph, ids: NDArray[np.int64]) -> None:
-        super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, ids.size))
+    def __init__(self, graph: Graph, ids: NDArray[np.int64], columns: Columns = SAME) -> None:
+        n_columns = graph.n_nodes if columns is None else ids.size if columns is SAME else columns.size
+        super().__init__(dtype=np.dtype(np.float64), shape=(ids.size, n_columns))
         self.graph = graph
         self.ids = ids
         self.ids.flags.writeable = False
+        self.column_ids = ids if columns is SAME else columns
         self._is_whole = ids.size == graph.n_nodes and bool((ids == np.arange(ids.size)).all())
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """The kernel that it is, or estimates."""
 
     @abstractmethod
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,15 +143,14 @@ class KernelOperator(LinearOperator):
             array = np.asarray(None)
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
             refuse("the right-hand side", "a real vector or matrix", other, error=TypeError)
-        self._check_length("the right-hand side", array.shape, array.shape[0])
+        self._check_length("the right-hand side", array.shape, array.shape[0], self.shape[1])
         values = array.astype(np.float64, copy=False)
         return self._matvec(values) if values.ndim == 1 else self._matmat(values)
 
-    def _check_length(self, side: str, shape: Any, length: int) -> None:
+    def _check_length(self, side: str, shape: Any, length: int, wanted: int) -> None:
         """Refuse what K is multiplied with where it has not one value for each node."""
-        if length != self.shape[0]:
-            rule = f"of length {self.shape[0]}, one value for each node"
-            refuse(side, rule, Described(f"shape {tuple(shape)}"))
+        if length != wanted:
+            refuse(side, f"of length {wanted}, one value for each node", Described(f"shape {tuple(shape)}"))
 
     def _times_tensor(self, other: Any) -> Any:
         """Return K @ v as a tensor for a tensor."""
@@ -143,13 +158,13 @@ class KernelOperator(LinearOperator):
         if other.is_complex() or str(other.layout) != "torch.strided" or other.ndim not in (1, 2):
             got = Described(f"a tensor of shape {tuple(other.shape)}, {other.dtype} and {other.layout}")
             refuse(what, "a real vector or matrix", got, error=TypeError)
-        self._check_length(what, other.shape, other.shape[0])
+        self._check_length(what, other.shape, other.shape[0], self.shape[1])
         if other.requires_grad:
             remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
             refuse(what, "a tensor without gradients", Described("one that requires them"), remedy)
         V = other if other.is_floating_point() else other.double()
         columns = V[:, None] if V.ndim == 1 else V
-        return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(other.shape)
+        return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(-1, *other.shape[1:])
 
     def _tensor_matmat(self, V: Any) -> Any:
         """Return K V for a tensor, on any device and of any dtype."""
@@ -161,7 +176,7 @@ class KernelOperator(LinearOperator):
             return super().__rmatmul__(other)
         array = other if _is_tensor(other) else np.asarray(other)
         length = array.shape[-1] if array.ndim in (1, 2) else -1
-        self._check_length("the left-hand side", array.shape, length)
+        self._check_length("the left-hand side", array.shape, length, self.shape[0])
         return self._transpose() @ array if array.ndim == 1 else (self._transpose() @ array.T).T
 
     @door
@@ -176,14 +191,33 @@ class KernelOperator(LinearOperator):
 
     @property
     def nodes(self) -> NDArray[Any]:
-        """The nodes of rows and columns, by the addressing rule."""
+        """The nodes of rows, by the addressing rule."""
         return self.graph.names(self.ids)
+
+    @property
+    def columns(self) -> NDArray[Any]:
+        """The nodes of columns, by the addressing rule."""
+        return self.graph.names(self._column_ids(np.arange(self.shape[1])))
 
     @door
     def diagonal(self) -> NDArray[np.float64]:
-        """Return the diagonal, shape (n,)."""
+        """Return K[i, i] of each node i of the rows, shape (n,)."""
         positions = np.arange(self.shape[0])
-        return self._entries(positions, positions)
+        columns = self._own_columns(positions)
+        if (columns < 0).any():
+            refuse("K", "an operator whose rows have columns of their own", self, "Use K.T.diagonal().")
+        return self._entries(positions, columns)
+
+    def _own_columns(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the columns of the nodes of some rows, -1 for nodes without one."""
+        if self.column_ids is self.ids:
+            return positions
+        own = self.ids[positions]
+        return own if self.column_ids is None else find_positions(self.column_ids, own)
+
+    def _column_ids(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes of some columns."""
+        return columns if self.column_ids is None else self.column_ids[columns]
 
     @door
     def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
@@ -193,7 +227,8 @@ class KernelOperator(LinearOperator):
 
     def _pairs(self, rows: Any, cols: Any) -> list[NDArray[np.int64]]:
         """Return the positions of entries, row and column, broadcast against each other."""
-        i, j = self._positions("rows", rows), self._positions("cols", cols)
+        i = self._positions("rows", rows)
+        j = self._positions("cols", cols, of_columns=True)
         try:
             return list(np.broadcast_arrays(i, j))
         except ValueError:
@@ -306,15 +341,15 @@ class KernelOperator(LinearOperator):
 
     @door
     def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
-        """Return what ``topk`` does, with standard errors, and whether the choice is certain.
+        """Return what ``topk`` does, with standard errors, and which of them are certain.
 
         The standard errors are those that ``estimate`` gives for the same entries. The largest of many
         estimates are too large on average, and walks may have missed a node altogether, so ``certified``
         compares intervals that hold for all nodes at once: the lower ends of the neighbours' intervals must
         be above the upper ends of all that were left out. Of the best of these the error bars are computed
         as well; the others, and nodes that no walk reached, are bounded by the largest contribution of
-        walks to the nodes that were examined, or by what walks can add to an exact head. Rows with fewer
-        than k neighbours and ties are not certified. More walks certify more rows.
+        walks to the nodes that were examined, or by what walks can add to an exact head. Ties are
+        not certified. More walks certify more neighbours.
 
         Examples
         --------
@@ -322,12 +357,12 @@ class KernelOperator(LinearOperator):
         >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
         >>> best = wk.estimate_kernel(graph, wk.Diffusion(1.0), n_walks=256).estimate_topk(["d"], 1)
         >>> best.nodes[0, 0], bool(best.stderr[0, 0] > 0), best.certified
-        ('c', True, array([ True]))
+        ('c', True, array([[ True]]))
         """
         k = whole_number("k", k, 1)
         examined = min(k + max(k, RUNNERS_UP), max(k, self.shape[1]))
         positions, found, values = self._best(nodes, examined + 1)
-        errors, belongs = np.full(found.shape, np.nan), np.zeros((positions.size, k), dtype=bool)
+        errors, certified = np.full(found.shape, np.nan), np.zeros((positions.size, k), dtype=bool)
         for first in range(0, positions.size, NEIGHBORS_AT_ONCE):
             part = slice(first, first + NEIGHBORS_AT_ONCE)
             there = (found[part] >= 0) & (np.arange(examined + 1) < examined)
@@ -335,12 +370,11 @@ class KernelOperator(LinearOperator):
                 rows = np.broadcast_to(positions[part, None], there.shape)[there]
                 estimate = self._entry_estimate(rows, found[part][there], values[part][there])
                 errors[part][there] = estimate.stderr
-                belongs[part] = belonging(
+                certified[part] = belonging(
                     estimate, there, values[part], k, self.shape[1] - 1, self._beyond_heads()
                 )
         found, values, errors = found[:, :k], values[:, :k], errors[:, :k]
-        certified = np.asarray(belongs.all(axis=1))
-        return EstimatedNeighbors(self._names(found), values, errors, certified, belongs)
+        return EstimatedNeighbors(self._names(found), values, errors, certified)
 
     def _beyond_heads(self) -> float:
         """Return a bound on what walks can add to an entry beyond exact heads; infinity if none is known."""
@@ -359,38 +393,37 @@ class KernelOperator(LinearOperator):
 
     def _names(self, found: NDArray[np.int64]) -> NDArray[Any]:
         """Return the nodes at some positions: None, or n_nodes where nodes are ids, for a position of -1."""
-        names = self.graph.names(self.ids[found])
+        names = self.graph.names(self._column_ids(np.maximum(found, 0)))
         missing: Any = None if names.dtype == object else self.graph.n_nodes
         return np.where(found < 0, missing, names)
 
     def _topk_block(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        block = self._row_block(positions)
-        for i, (position, row) in enumerate(zip(positions, block, strict=True)):
-            row[position] = 0.0
+        block, own = self._row_block(positions), self._own_columns(positions)
+        for i, (position, row) in enumerate(zip(own, block, strict=True)):
+            if position >= 0:
+                row[position] = 0.0
             candidates = np.flatnonzero(row > 0)
             keep_best(candidates, row[candidates], found[i], values[i])
 
     @door
     def to_dense(self) -> NDArray[np.float64]:
-        """Return the whole matrix, (n, n); refused above 4 GiB."""
+        """Return the whole matrix; refused above 4 GiB."""
         fits_in_memory(self.shape, "Use K @ v, K.entries or K.rows(nodes).")
         return self._rows(np.arange(self.shape[0]))
 
-    def _positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
-        """Return positions in ``self.nodes`` of nodes given by the addressing rule."""
-        ids = self.graph.ids(nodes)
-        if self._is_whole:
+    def _positions(self, parameter: str, nodes: Any, *, of_columns: bool = False) -> NDArray[np.int64]:
+        """Return which rows, or columns, nodes given by the addressing rule stand for."""
+        ids, own = self.graph.ids(nodes), self.column_ids if of_columns else self.ids
+        if own is None or (own is self.ids and self._is_whole):
             return ids
-        order = np.argsort(self.ids)
-        position = np.minimum(np.searchsorted(self.ids, ids, sorter=order), self.ids.size - 1)
-        found = order[position]
-        outside = self.ids[found] != ids
-        if outside.any():
-            stranger = self.graph.names(np.atleast_1d(ids)[np.atleast_1d(outside)])[0]
-            refuse(parameter, "among the operator's own nodes (K.nodes)", stranger)
-        return np.asarray(found)
+        found = find_positions(own, ids)
+        if (found < 0).any():
+            stranger = self.graph.names(np.atleast_1d(ids)[np.atleast_1d(found) < 0])[0]
+            where = "K.columns" if of_columns and own is not self.ids else "K.nodes"
+            refuse(parameter, f"among the operator's own nodes ({where})", stranger)
+        return found
 
     def positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
         """Return which rows some nodes stand for, a flat list; those of other operators are refused."""
@@ -400,13 +433,20 @@ class KernelOperator(LinearOperator):
         return positions
 
 
+def find_positions(nodes: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where some nodes stand among others, -1 for nowhere."""
+    order = np.argsort(nodes)
+    found = order[np.minimum(np.searchsorted(nodes, wanted, sorter=order), nodes.size - 1)]
+    return np.where(nodes[found] == wanted, found, -1)
+
+
 def _is_tensor(value: object) -> bool:
     """Tell whether something is a tensor of PyTorch, without importing that."""
     return any((kind.__module__, kind.__name__) == ("torch", "Tensor") for kind in type(value).__mro__)
 
 
-def check_nodes(graph: Graph, nodes: ArrayLike | None) -> NDArray[np.int64]:
+def check_nodes(graph: Graph, nodes: ArrayLike | None, parameter: str = "nodes") -> NDArray[np.int64]:
     """Return the ids of distinct nodes, all of the graph's if none are given."""
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    check_distinct("nodes", ids, graph.names)
+    check_distinct(parameter, ids, graph.names)
     return ids

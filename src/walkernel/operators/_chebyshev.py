@@ -9,8 +9,9 @@ entries in its column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,25 +19,28 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._threads import thread_count, threads_for
-from walkernel.features import spectral_radius
+from walkernel.engines import CPU, Engine
+from walkernel.features import FeatureMatrix, spectral_radius
 from walkernel.graph import Graph
 from walkernel.planning import chebyshev_terms
 from walkernel.walks.compiling import compiled
 
 BLOCK = 32
 """Columns that a thread carries through the recurrence together."""
+DEVICE_BLOCK, DEVICE_ENTRIES = 1024, 2**27
+"""Columns that a device carries through it together at most, and their entries."""
 MAX_DOUBLE_WORK = 2**34
 """Multiplications up to which the recurrence runs in double precision; single precision is twice as fast."""
 MIN_SINGLE_SHARE = 1e-6
 """Least variance at a node, relative to the largest eigenvalue of K, that single precision resolves."""
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """A function of eigenvalues."""
-States = dict[int, tuple[int, NDArray[Any], NDArray[Any]]]
+States = dict[int, tuple[int, Any, Any]]
 """For each block of columns, the number of terms that were visited, and the last two of them."""
 MANY_TERMS = 512
 """Terms that a recurrence which may be continued is expected to have."""
-Visit = Callable[[int, slice, NDArray[Any]], None]
-"""Takes k, a range of columns, and T_k V of these columns, which the next step overwrites."""
+Terms = Iterator[tuple[int, Any]]
+"""Each k with T_k V of some columns, which the next step overwrites."""
 
 
 class ChebyshevBasis:
@@ -47,6 +51,8 @@ class ChebyshevBasis:
     graph : Graph
     matrix : str
         Name of M.
+    engine : Engine
+        Where the recurrence is computed: by the threads of a CPU, or on a device in double precision.
     unit : float
         A bound of the absolute eigenvalues of M.
     isolated : ndarray of bool, (n_nodes,)
@@ -56,8 +62,8 @@ class ChebyshevBasis:
         square of the eigenvector to this eigenvalue. No share is known of the adjacency matrix.
     """
 
-    def __init__(self, graph: Graph, matrix: str, n_threads: int | None = None) -> None:
-        self.graph, self.matrix, self.n_threads = graph, matrix, n_threads
+    def __init__(self, graph: Graph, matrix: str, engine: Engine | None = None) -> None:
+        self.graph, self.matrix, self.engine = graph, matrix, engine or CPU()
         self.unit = spectral_radius(graph, matrix) or 1.0
         self.isolated = isolated_nodes(graph)
         degrees = graph.out_degrees()
@@ -82,11 +88,12 @@ class ChebyshevBasis:
         """
         result = np.empty((n_terms - first, ids.size, ids.size), dtype=np.float32)
 
-        def visit(k: int, part: slice, current: NDArray[Any]) -> None:
-            if k >= first:
-                result[k - first, :, part] = current[ids]
+        def keep(part: slice, terms: Terms) -> None:
+            for k, current in terms:
+                if k >= first:
+                    result[k - first, :, part] = as_array(current[ids])
 
-        self._recur(ids.size, n_terms, visit, self._unit_vectors(ids), states)
+        self._recur(ids.size, n_terms, keep, self._unit_vectors(ids), states)
         return result
 
     def block(
@@ -95,25 +102,11 @@ class ChebyshevBasis:
         """Return K[rows, columns] for K = Σ_k terms_k T_k; the shorter side goes through the recurrence."""
         if rows.size < columns.size:
             return self.block(terms, columns, rows).T
-        result = np.zeros((rows.size, columns.size))
-
-        def visit(k: int, part: slice, current: NDArray[Any]) -> None:
-            if terms[k]:
-                result[:, part] += terms[k] * current[rows]
-
-        self._recur(columns.size, terms.size, visit, self._unit_vectors(columns))
-        return result
+        return self._sum(terms, columns.size, self._unit_vectors(columns), rows)
 
     def product(self, terms: NDArray[np.float64], V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Σ_k terms_k T_k V, (n_nodes, c)."""
-        result = np.zeros(V.shape)
-
-        def visit(k: int, part: slice, current: NDArray[Any]) -> None:
-            if terms[k]:
-                result[:, part] += terms[k] * current
-
-        self._recur(V.shape[1], terms.size, visit, lambda part: V[:, part])
-        return result
+        return self._sum(terms, V.shape[1], lambda part: self._native(V[:, part]))
 
     def terms(self, function: Function, tol: float, max_terms: int) -> NDArray[np.float64] | None:
         """Return coefficients of function(M), or None if more than ``max_terms`` would be needed."""
@@ -139,52 +132,122 @@ class ChebyshevBasis:
         """Return Ψz for Ψ = Σ_k terms_k T_k and standard normal z, (n_nodes, n_draws)."""
         return self.product(terms, rng.standard_normal((n_draws, self.graph.n_nodes)).T)
 
-    def _unit_vectors(self, ids: NDArray[np.int64]) -> Callable[[slice], NDArray[np.float64]]:
-        def columns(part: slice) -> NDArray[np.float64]:
-            units = np.zeros((self.graph.n_nodes, part.stop - part.start))
-            units[ids[part], np.arange(units.shape[1])] = 1.0
+    @cached_property
+    def _held(self) -> FeatureMatrix:
+        """2x where the engine makes products."""
+        return self.engine.hold(self._twice)
+
+    def _native(self, X: NDArray[np.float64]) -> Any:
+        """Return columns where the recurrence is computed."""
+        return self._held.native.values().new_tensor(X) if self._held.takes_tensors else X
+
+    def _zeros(self, n_rows: int, n_columns: int) -> Any:
+        """Return zeros where the recurrence is computed."""
+        if self._held.takes_tensors:
+            return self._held.native.values().new_zeros(n_rows, n_columns)
+        return np.zeros((n_rows, n_columns))
+
+    def _unit_vectors(self, ids: NDArray[np.int64]) -> Callable[[slice], Any]:
+        def columns(part: slice) -> Any:
+            units = self._zeros(self.graph.n_nodes, part.stop - part.start)
+            units[ids[part], np.arange(part.stop - part.start)] = 1.0
             return units
 
         return columns
+
+    def _sum(
+        self,
+        coefficients: NDArray[np.float64],
+        n_columns: int,
+        start: Callable[[slice], Any],
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return Σ_k c_k T_k V at some rows, or at all."""
+        result = np.empty((self.graph.n_nodes if rows is None else rows.size, n_columns))
+
+        def add(part: slice, terms: Terms) -> None:
+            total = self._zeros(len(result), part.stop - part.start)
+            for k, current in terms:
+                if coefficients[k]:
+                    total += (current if rows is None else current[rows]) * coefficients[k]
+            result[:, part] = as_array(total)
+
+        self._recur(n_columns, coefficients.size, add, start)
+        return result
 
     def _recur(
         self,
         n_columns: int,
         n_terms: int,
-        visit: Visit,
-        start: Callable[[slice], NDArray[Any]],
+        use: Callable[[slice, Terms], None],
+        start: Callable[[slice], Any],
         states: States | None = None,
     ) -> None:
-        """Visit T_k V for k < n_terms, or for those that the states have not seen; threads over columns."""
+        """Let T_k V be used for k < n_terms, or those that states have not seen, some columns at a time.
+
+        A CPU has threads over columns, and single precision for much work.
+        """
+        if self._held.takes_tensors:
+            with self.engine.in_use():
+                size = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ENTRIES // self.graph.n_nodes))
+                for part in _parts(n_columns, size):
+                    use(part, _terms(part, n_terms, start, self._follow_on_device, states))
+            return
         terms_in_all = n_terms if states is None else max(n_terms, MANY_TERMS)
         work_in_all = n_columns * terms_in_all * self.cost
         exact = work_in_all <= MAX_DOUBLE_WORK or self.least_share < MIN_SINGLE_SHARE
-        dtype = np.float64 if exact else np.float32
-        twice = self._twice.astype(dtype)
+        twice = self._twice.astype(np.float64 if exact else np.float32)
+        parts, step = _parts(n_columns, BLOCK), advance.for_work(n_terms * twice.nnz * n_columns)
 
-        def work(first: int) -> None:
-            part = slice(first, min(first + BLOCK, n_columns))
-            if states and first in states:
-                done, before, current = states[first]
-            else:
-                before = np.array(start(part), dtype=dtype, order="C")
-                visit(0, part, before)
-                if n_terms == 1:
-                    return
-                done, current = 2, np.asarray(twice @ before) / 2
-                visit(1, part, current)
-            step = advance.for_work((n_terms - done) * twice.nnz * current.shape[1])
-            for k in range(done, n_terms):
-                step(twice.indptr, twice.indices, twice.data, current, before)
-                before, current = current, before
-                visit(k, part, current)
-            if states is not None:
-                states[first] = (n_terms, before, current)
+        def begin(part: slice) -> NDArray[Any]:
+            return np.array(start(part), dtype=twice.dtype, order="C")
 
-        starts = range(0, n_columns, BLOCK)
-        threads = threads_for(work_in_all, thread_count(self.n_threads))
-        with ThreadPoolExecutor(min(threads, max(1, len(starts)))) as pool:
-            list(pool.map(work, starts))
+        def follow(current: NDArray[Any], before: NDArray[Any]) -> NDArray[Any]:
+            step(twice.indptr, twice.indices, twice.data, current, before)
+            return before
+
+        threads = threads_for(work_in_all, thread_count(self.engine.n_threads))
+        with ThreadPoolExecutor(min(threads, max(1, len(parts)))) as pool:
+            list(pool.map(lambda part: use(part, _terms(part, n_terms, begin, follow, states)), parts))
+
+    def _follow_on_device(self, current: Any, before: Any) -> Any:
+        following = self._held.multiply(current)
+        following -= before
+        return following
+
+
+def _terms(
+    part: slice,
+    n_terms: int,
+    start: Callable[[slice], Any],
+    follow: Callable[[Any, Any], Any],
+    states: States | None,
+) -> Terms:
+    """Yield k and T_k V of some columns; ``follow`` makes the next of the last two, and may overwrite one."""
+    if states and part.start in states:
+        done, before, current = states[part.start]
+    else:
+        before = start(part)
+        yield 0, before
+        if n_terms == 1:
+            return
+        done, current = 2, follow(before, 0 * before) / 2
+        yield 1, current
+    for k in range(done, n_terms):
+        before, current = current, follow(current, before)
+        yield k, current
+    if states is not None:
+        states[part.start] = (n_terms, before, current)
+
+
+def _parts(n_columns: int, size: int) -> list[slice]:
+    """Return ranges of at most so many columns."""
+    return [slice(i, min(i + size, n_columns)) for i in range(0, n_columns, size)]
+
+
+def as_array(X: Any) -> NDArray[Any]:
+    """Return an array, or a tensor of any device, as an array."""
+    return X if isinstance(X, np.ndarray) else np.asarray(X.cpu())
 
 
 def isolated_nodes(graph: Graph) -> NDArray[np.bool_]:
@@ -200,7 +263,7 @@ class LeadingEigenvectors:
 
     Attributes
     ----------
-    graph, matrix, isolated, least_share
+    graph, matrix, engine, isolated, least_share
         As those of the basis that it is made of.
     values : ndarray, (r,)
         Eigenvalues.
@@ -209,7 +272,7 @@ class LeadingEigenvectors:
     """
 
     def __init__(self, basis: ChebyshevBasis, terms: NDArray[np.float64], rank: int) -> None:
-        self.graph, self.matrix = basis.graph, basis.matrix
+        self.graph, self.matrix, self.engine = basis.graph, basis.matrix, basis.engine
         self.isolated, self.least_share = basis.isolated, basis.least_share
         M = basis.graph.to_scipy(basis.matrix)
         span, _ = np.linalg.qr(basis.draw(terms, rank, np.random.default_rng(0)))

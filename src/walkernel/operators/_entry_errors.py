@@ -80,10 +80,10 @@ class Estimate:
         """Upper bounds of the estimated values: the upper ends of 95 % intervals, and more for rare entries.
 
         Rare entries, of which an interval says little, get no less than what the kernel itself allows:
-        √(K_ii K_jj) for a symmetric pair on an undirected graph, with 97.5 % upper bounds of both diagonal
-        entries; otherwise, and for products of factors, ‖K‖₂, or infinity where no bound on it is known;
-        or less, if walks can add but little beyond an exact head. That holds for every entry, whether or not
-        walks went there, and is mostly far above it.
+        √(K_ii K_jj) for a symmetric pair on a symmetric matrix, with 97.5 % upper bounds of both diagonal
+        entries; otherwise, and for products of factors, a norm of K, or infinity where no bound on it is
+        known; or less, if walks can add but little beyond an exact head. That holds for every entry, whether
+        or not walks went there, and is mostly far above it.
         """
         above = self.interval()[1]
         return np.asarray(np.where(self.rare, np.maximum(above, self.limit), above))
@@ -102,12 +102,13 @@ def largest_rest(groups: Groups) -> float:
     """Return a bound on what walks can add to an entry beyond the exact heads; infinity if none is known.
 
     With H the head, T what is beyond it, η = Σ_{k≤r} |f_k| and τ = Σ_{k>r} |f_k| bound their norms, and
-    K = (H + T)(H + T)ᵀ differs from HHᵀ by at most 2ητ + τ²; for the lazy pair K = H + T, by τ.
+    K = (H + T)(H + T)ᵀ differs from HHᵀ by at most 2ητ + τ²; for the lazy pair K = H + T, by τ. The norm of
+    the random-walk matrix that is at most one is the maximum norm, which bounds entries too.
     """
     kernel = groups.weights.kernel
-    if kernel.matrix == "adjacency" or (groups.left.graph.directed and kernel.matrix != "normalized"):
+    if kernel.matrix == "adjacency" or (groups.left.graph.directed and kernel.matrix == "combinatorial"):
         return np.inf
     series = find_series(kernel, groups.weights.exponent, 1.0, ROUNDING)
-    head, rest = np.split(series.sizes, [groups.left.sampler.head + 1])
+    head, rest = np.split(series.sizes, [groups.left.sampler.exact_hops + 1])
     tail = float(rest.sum()) + series.missing
     return tail if groups.weights.other is None else 2 * float(head.sum()) * tail + tail**2

@@ -4,8 +4,8 @@
 * Ensembles (of a symmetric pair): "independent" walks for the two sides; "shared" ones, positive
   semidefinite with a diagonal biased upward; "debiased", shared with the bias subtracted.
 * Stitches: K̂ is a product of l estimates of K^(1/l), each from walks of its own (``_stitched``).
-* Directions: E[Φ₁Φ₂ᵀ] = Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only. In a directed graph the right-hand
-  side walks Mᵀ, so that it takes walks of its own.
+* Directions: E[Φ₁Φ₂ᵀ] = Ψ(M)Ψ(M)ᵀ, which is K for symmetric M only. On the matrix of a directed graph,
+  and on the random-walk matrix of any, the right-hand side walks Mᵀ, so that it takes walks of its own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from walkernel.engines import Engine, FeatureJob, resolve, store
 from walkernel.features import FeatureMatrix, SumFeatures, check_convergence, identity_features
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._accuracy import accuracy
 from walkernel.operators._base import KernelOperator, check_nodes
 from walkernel.operators._explanation import feature_bytes
 from walkernel.operators._groups import Groups
+from walkernel.operators._rows import RowsOperator
 from walkernel.operators._stitched import StitchedOperator
 from walkernel.operators._walk import FeatureOperator, LazyOperator, WalkOperator, debiasing
 from walkernel.planning import Plan, Request, first_plan, make_plan, refine
@@ -44,6 +44,7 @@ def estimate_kernel(
     sampler: Sampler | None = None,
     seed: int = 0,
     nodes: Any = None,
+    rows: Any = None,
     pair: str = "auto",
     ensembles: str | None = None,
     stitches: int | None = None,
@@ -70,6 +71,10 @@ def estimate_kernel(
         Key of the randomness.
     nodes : list of nodes, optional
         Restrict rows and columns to these nodes, in this order; only they are walked from.
+    rows : list of nodes, optional
+        Restrict rows alone to these nodes: the result has shape (len(rows), n_nodes), and neither its cost
+        nor its memory grows with the graph. It is of the lazy pair, whose walks are the rows themselves, and
+        excludes ``nodes``, the symmetric pair, ensembles and stitches.
     pair : {"auto", "symmetric", "lazy"}
         "auto" takes the symmetric pair unless it has no finite variance; ``K.pair`` and ``repr`` tell.
     ensembles : {None, "independent", "shared", "debiased"}
@@ -100,7 +105,7 @@ def estimate_kernel(
     Returns
     -------
     KernelOperator
-        Of shape (n, n) for n nodes.
+        Of shape (n, n) for n nodes, or (len(rows), n_nodes).
 
     Examples
     --------
@@ -120,9 +125,13 @@ def estimate_kernel(
     if sampler is not None:
         check_instance("sampler", sampler, Sampler, SAMPLERS)
     check_convergence(graph, kernel)
+    starts = nodes
+    if rows is not None:
+        _check_rows(nodes, pair, ensembles, stitches)
+        starts, pair = rows, "lazy"
     request = Request(
-        graph, kernel, check_nodes(graph, nodes), pair, ensembles, n_walks, budget, sampler, stitches,
-        local=nodes is not None, tolerance=tolerance,
+        graph, kernel, check_nodes(graph, starts, "nodes" if rows is None else "rows"), pair, ensembles,
+        n_walks, budget, sampler, stitches, local=starts is not None, tolerance=tolerance,
     )  # fmt: skip
     where, report = resolve(engine), progress_callback(progress)
     if directory is not None and tolerance is not None:  # walks are thrown away when more are needed
@@ -138,7 +147,7 @@ def estimate_kernel(
         return store(file_path(directory, parameter="directory") / folder, job, None, where, report)
 
     def walk(plan: Plan) -> WalkOperator:
-        factors = _factors(request, plan, seed, where.local, sample)
+        factors = _factors(request, plan, seed, where.local, sample, has_all_columns=rows is not None)
         return factors[0] if plan.weights.stitches == 1 else StitchedOperator(graph, factors)
 
     if tolerance is None:
@@ -146,20 +155,33 @@ def estimate_kernel(
     plan: Plan | None = first_plan(request)
     while plan is not None:
         K = walk(plan)
-        plan = refine(request, plan, accuracy(K), K.n_steps, feature_bytes(K.factors))
+        plan = refine(request, plan, K.accuracy(), K.n_steps, feature_bytes(K.factors))
     return K
 
 
+def _check_rows(nodes: Any, pair: str, ensembles: str | None, stitches: int | None) -> None:
+    """Refuse what makes no sense for rows against all nodes."""
+    reason = "Rows against all nodes are those of the lazy pair, whose one walk set is the rows themselves."
+    if nodes is not None:
+        refuse("nodes", "None with rows", nodes, "nodes= gives K among some nodes, rows= some rows of it.")
+    if pair == "symmetric":
+        refuse("pair", "'auto' or 'lazy' with rows", pair, reason)
+    if ensembles not in (None, "independent"):
+        refuse("ensembles", "None or 'independent' with rows", ensembles, reason)
+    if stitches not in (None, 1):
+        refuse("stitches", "None or 1 with rows", stitches, reason)
+
+
 def _factors(
-    request: Request, plan: Plan, seed: int, engine: Engine, sample: Sample
+    request: Request, plan: Plan, seed: int, engine: Engine, sample: Sample, *, has_all_columns: bool
 ) -> list[FeatureOperator]:
-    """Sample all sets of walks, and join those of each factor; odd streams walk against the edges."""
+    """Sample all sets of walks, and join those of each factor; odd streams walk Mᵀ."""
     graph, weights = request.graph, plan.weights
     spec = WalkSpec(graph, request.ids, plan.n_walks, plan.sampler, seed, matrix=request.kernel.matrix)
     independent = plan.sides == 2
     evens, odds = list(range(0, 2 * weights.stitches, 2)), list(range(1, 2 * weights.stitches, 2))
-    together = [[*evens, *odds]] if independent and not graph.directed else [evens]
-    together += [odds] if independent and graph.directed else []
+    together = [[*evens, *odds]] if independent and spec.is_symmetric else [evens]
+    together += [odds] if independent and not spec.is_symmetric else []
     found: dict[int, FeatureMatrix] = {}
     for streams in together:
         found |= zip(streams, _sample_together(spec, plan, sample, streams), strict=True)
@@ -169,7 +191,10 @@ def _factors(
         left = spec.on_stream(stream)
         right = None if weights.other is None else left.opposite() if independent else left
         groups = Groups(left, right, weights, plan.ensembles, engine, n_steps)
-        factors.append(_join(plan, found, groups))
+        if has_all_columns:
+            factors.append(RowsOperator(graph, request.ids, found[stream], groups, plan.note))
+        else:
+            factors.append(_join(plan, found, groups))
     return factors
 
 

@@ -16,11 +16,15 @@ from walkernel.kernels import Kernel
 from walkernel.planning import check_rounding
 
 EPSILON = float(np.finfo(np.float64).eps)
+MAX_UNEVENNESS = 100.0
+"""Largest ratio of roots of degrees, which enlarge the rounding of eigenvectors in functions of D⁻¹A."""
 
 
 @door
 def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
-    """Return K(M) as a dense array: from eigenvalues if M is symmetric, else by summing the series.
+    """Return K(M) as a dense array: from eigenvalues, or by summing the series if the graph is directed.
+
+    So it is for the random-walk matrix where the largest degree is more than 10⁴ times the least.
 
     Parameters
     ----------
@@ -47,17 +51,28 @@ def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
     check_convergence(graph, kernel)
     check_rounding(graph, kernel)
     M = graph.to_scipy(kernel.matrix).toarray()
+    if graph.is_symmetric(kernel.matrix):
+        return _of_symmetric(M, kernel)
     if not graph.directed:
-        eigenvalues, vectors = scipy.linalg.eigh(M)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.real(kernel.spectrum(eigenvalues))
-        if not np.isfinite(values).all():
-            remedy = "Scale the kernel, or use matrix='normalized'."
-            refuse("kernel", "of finite values on the graph's eigenvalues", kernel, remedy)
-        K = (vectors * values) @ vectors.T
-        return np.asarray((K + K.T) / 2)
+        inverse = np.sqrt(graph.inverse_out_degrees())
+        connected = inverse > 0
+        if inverse.max() <= MAX_UNEVENNESS * inverse.min(initial=np.inf, where=connected):
+            roots = np.where(connected, inverse, 1.0)
+            return _of_symmetric(graph.to_scipy("normalized").toarray(), kernel) * roots[:, None] / roots
     unit = 2.0 ** math.ceil(math.log2(max(1.0, spectral_radius(graph, kernel.matrix))))
     return _sum_series(M / unit, kernel if unit == 1.0 else kernel.scaled(unit))
+
+
+def _of_symmetric(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
+    """Return K(M) from the eigenvalues of M."""
+    eigenvalues, vectors = scipy.linalg.eigh(M)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.real(kernel.spectrum(eigenvalues))
+    if not np.isfinite(values).all():
+        remedy = "Scale the kernel, or use matrix='normalized'."
+        refuse("kernel", "of finite values on the graph's eigenvalues", kernel, remedy)
+    K = (vectors * values) @ vectors.T
+    return np.asarray((K + K.T) / 2)
 
 
 def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
@@ -65,7 +80,7 @@ def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
     series = find_series(kernel, 1.0, 1.0, EPSILON)
     if not series.missing <= UNSERVED * series.sizes.sum():
         raise ValueError(
-            f"exact_kernel: the series of {kernel}, which is summed for directed graphs, is longer than the "
+            f"exact_kernel: the series of {kernel}, which is summed on this graph, is longer than the "
             f"{series.terms.size} terms that can be computed. Use a narrower kernel."
         )
     total, power, largest = np.zeros_like(M), np.eye(len(M)), 0.0
@@ -77,7 +92,7 @@ def _sum_series(M: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
         power = power @ M
     if not EPSILON * largest <= 1e-8 * np.abs(total).max():
         raise ValueError(
-            f"exact_kernel: the terms of {kernel} cancel on this directed graph: the largest is "
+            f"exact_kernel: the terms of {kernel} cancel on this graph: the largest is "
             f"{largest:.1e}, their sum {np.abs(total).max():.1e}. Use a smaller lengthscale or scale."
         )
     return total

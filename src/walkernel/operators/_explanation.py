@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from walkernel.operators._accuracy import accuracy
 from walkernel.operators._groups import Groups
 from walkernel.planning import find_polynomial
+from walkernel.walks import PrunedWalks
 
 if TYPE_CHECKING:
     from walkernel.operators._walk import FeatureOperator, WalkOperator
@@ -59,7 +59,7 @@ class Explanation:
 def explain_walks(K: WalkOperator) -> Explanation:
     """Say what an operator is made of, and estimate its error from the spread of its groups of walks."""
     groups, n_steps = K.groups, K.n_steps
-    error = accuracy(K).error if groups.n_groups > 1 else None
+    error = K.accuracy().error if groups.n_groups > 1 else None
     n_bytes = feature_bytes(K.factors)
     reached = 0.1 if error is None else min(0.1, max(SMALLEST_ERROR, error))
     polynomial = find_polynomial(K.graph, K.kernel, reached)
@@ -67,7 +67,7 @@ def explain_walks(K: WalkOperator) -> Explanation:
     note = f" ({K.note})" if K.note else ""
     per_node = n_steps / K.shape[0]
     lines = [
-        f"{K.kernel} on {K.shape[0]} nodes, estimated from random walks.",
+        f"{K.kernel} on {_extent(K)}, estimated from random walks.",
         f"{PAIRS[K.pair]}{note}; {ENSEMBLES[K.ensembles]}",
         *_stitching(K),
         *_walking(groups),
@@ -76,6 +76,11 @@ def explain_walks(K: WalkOperator) -> Explanation:
         *_advice(K, products, reached, per_node),
     ]
     return Explanation("\n".join(lines), n_steps, n_bytes, error, products)
+
+
+def _extent(K: WalkOperator) -> str:
+    n, m = K.shape
+    return f"{n} nodes" if n == m else f"{n} nodes against all {m}"
 
 
 def _error(error: float | None, groups: int) -> str:
@@ -100,7 +105,9 @@ def _stitching(K: WalkOperator) -> list[str]:
 def _walking(groups: Groups) -> list[str]:
     sampler = groups.left.sampler
     head = ""
-    if sampler.head:
+    if isinstance(sampler, PrunedWalks):
+        head = f"Edges are followed up to {sampler.head} hops where that is worth it; then "
+    elif sampler.head:
         hops = "hop is" if sampler.head == 1 else f"{sampler.head} hops are"
         head = f"The first {hops} exact, along every edge, as far as that is worth its cost; then "
     walks = f"{groups.left.n_walks} walks of {sampler.mean_steps:.3g} steps on average"

@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from walkernel.operators._entry_errors import Estimate
 
 CERTIFIED_LEVEL = 0.05
-"""Probability, about, that a certified row has a wrong neighbour."""
+"""Probability, about, that a row has a certified neighbour that is wrong."""
 TIE = 1e-12
 """Relative difference of two values below which it is rounding."""
 
@@ -49,17 +49,15 @@ class EstimatedNeighbors:
         As in ``Neighbors``.
     stderr : ndarray of float64, (n, k)
         Standard errors of the values; NaN where there is no neighbour.
-    certified : ndarray of bool, (n,)
-        Whether the k nodes are the k most similar ones, at a level of 95 % for the whole row.
-    belongs : ndarray of bool, (n, k)
-        The same for each neighbour: whether it is one of the k most similar nodes.
+    certified : ndarray of bool, (n, k)
+        Whether each neighbour is surely one of the k most similar nodes, at a level of 95 % for all of a row
+        together; ``certified.all(axis=1)`` tells the rows of which all k are.
     """
 
     nodes: NDArray[Any]
     values: NDArray[np.float64]
     stderr: NDArray[np.float64]
     certified: NDArray[np.bool_]
-    belongs: NDArray[np.bool_]
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return iter((self.nodes, self.values, self.stderr, self.certified))

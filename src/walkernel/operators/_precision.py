@@ -23,6 +23,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from walkernel._threads import thread_count, threads_for
+from walkernel.engines import CPU, Engine
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._chebyshev import Function, isolated_nodes
@@ -101,9 +102,11 @@ class SparseFactor:
 class SparsePrecision:
     """A kernel with a sparse inverse, with the methods of ``ChebyshevBasis``.
 
+    Factors are made and used on the CPU, whatever the engine is.
+
     Attributes
     ----------
-    graph, matrix, isolated
+    graph, matrix, engine, isolated
         As those of ``ChebyshevBasis``.
     kernel : Kernel
         The kernel; ``resolvent_power`` is not None.
@@ -111,14 +114,14 @@ class SparsePrecision:
 
     least_share = 1.0
 
-    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None) -> None:
-        self.graph, self.kernel, self.matrix, self.n_threads = graph, kernel, kernel.matrix, n_threads
+    def __init__(self, graph: Graph, kernel: Kernel, engine: Engine | None = None) -> None:
+        self.graph, self.kernel, self.matrix, self.engine = graph, kernel, kernel.matrix, engine or CPU()
         shift, self._power = kernel.resolvent_power()  # type: ignore[misc]
         self._scale = float(np.real(kernel.spectrum(np.ones(1))[0])) * shift**self._power
         self.isolated = isolated_nodes(graph)
         identity = scipy.sparse.eye_array(graph.n_nodes)
         self._A = scipy.sparse.csr_array((1 + shift) * identity - graph.to_scipy(kernel.matrix))
-        self._factor = SparseFactor(self._A, n_threads)
+        self._factor = SparseFactor(self._A, self.engine.n_threads)
 
     @property
     def cost(self) -> int:

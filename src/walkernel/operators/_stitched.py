@@ -5,8 +5,8 @@ and, as the factors are independent, E[M₁…M_l] = K. Walks are as long as K^(
 makes long ones of them: an entry of K̂ averages over all ways to join a walk of each factor. With
 P = M₁…M_l,
 
-    K̂ = (P + Pᵀ) / 2       undirected graphs: unbiased if the factors are (debiased or independent ensembles);
-    K̂ = P                  directed graphs, in which the right-hand side of each factor walks Mᵀ;
+    K̂ = (P + Pᵀ) / 2       symmetric M: unbiased if the factors are (debiased or independent ensembles);
+    K̂ = P                  other M, of which the right-hand side of each factor walks Mᵀ;
     K̂ = F Fᵀ, F = Φ₁…Φ_l   shared ensembles: E[F] = K^½, positive semidefinite and biased upward.
 
 Error bars are those of the jackknife that leaves out group g of the walks of every factor at once: for
@@ -53,7 +53,7 @@ class StitchedOperator(WalkOperator):
     def __init__(self, graph: Graph, factors: Sequence[FeatureOperator]) -> None:
         super().__init__(graph, np.arange(graph.n_nodes))
         self._factors, self.groups, self.note = tuple(factors), factors[0].groups, factors[0].note
-        self._products = _products(self.factors, self.ensembles == "shared", graph.directed)
+        self._products = _products(self.factors, self.ensembles == "shared", self.groups.left.is_symmetric)
         self._transposed: StitchedOperator | None = None
 
     @property
@@ -71,7 +71,7 @@ class StitchedOperator(WalkOperator):
         return result
 
     def _transpose(self) -> StitchedOperator:
-        if not self.graph.directed:
+        if self.groups.left.is_symmetric:
             return self
         if self._transposed is None:
             transposed = StitchedOperator(self.graph, _transposed(self.factors))
@@ -133,7 +133,7 @@ class StitchedOperator(WalkOperator):
             unit, moments = self._spread(nodes)
             i, j = where.reshape(2, -1)
             own = unseen_error(*(moment[i, j] for moment in moments))
-            if not self.graph.directed:  # the mean of the product and its transpose
+            if self.groups.left.is_symmetric:  # the mean of the product and its transpose
                 own = (own + unseen_error(*(moment[j, i] for moment in moments))) / 2
             errors[entries] = unit * own
         return errors
@@ -145,9 +145,9 @@ class StitchedOperator(WalkOperator):
         (i, j) by L_ik dφ_k·(ΨᵀR)_j + (ΦᵀLᵀ)_i·dψ_k R_kj. Where both are the same walks their standard
         deviations add up at most.
         """
-        n, n_walks, laws = self.shape[0], self.groups.left.n_walks, walk_laws(self.groups)
-        fronts = [law.fronts(self.ids) for law in laws]
-        f_size = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
+        n, laws = self.shape[0], walk_laws(self.groups)
+        beginnings = [law.beginnings(self.ids) for law in laws]
+        f_size = max(law.size for law in laws) or 1.0
         laws = [law.in_unit(f_size) for law in laws]
         units = np.zeros((n, nodes.size))
         units[nodes, np.arange(nodes.size)] = 1.0
@@ -163,7 +163,8 @@ class StitchedOperator(WalkOperator):
             v_size = max(float(np.abs(right).max()), float(np.abs(left).max())) or 1.0
             unit = f_size * l_size * r_size * v_size
             first = first or unit
-            ahead, back = laws[0].spread(right / v_size, fronts[0]), laws[1].spread(left / v_size, fronts[1])
+            sides = zip(laws, (right, left), beginnings, strict=True)
+            ahead, back = (law.spread(V / v_size, own) for law, V, own in sides)
             L_abs, R_abs, share = np.abs(L), np.abs(R), unit / first
             own = np.square(L_abs).T @ ahead.variance + back.variance.T @ np.square(R_abs)
             if self.ensembles != "independent":
@@ -173,7 +174,7 @@ class StitchedOperator(WalkOperator):
                 total += share**power * ((L_abs**power).T @ ahead[power] + back[power].T @ R_abs**power)
             before = _of_size_one(factor._transpose()._matmat(L), l_size)
         sizes, square, cube = powers
-        return first, [variance / n_walks, sizes, ratio(cube, square) / n_walks]
+        return first, [variance, sizes, ratio(cube, square)]
 
     def deviations(
         self, V: NDArray[np.float64], *, second_order: bool = False
@@ -228,7 +229,7 @@ def _transposed(factors: Sequence[FeatureOperator]) -> tuple[FeatureOperator, ..
 
 
 def _products(
-    factors: tuple[FeatureOperator, ...], shared: bool, directed: bool
+    factors: tuple[FeatureOperator, ...], shared: bool, symmetric: bool
 ) -> list[tuple[FeatureOperator, ...]]:
     """Return the products of operators whose mean is K̂."""
     if shared:
@@ -238,4 +239,4 @@ def _products(
             for factor in factors[:-1]
         ]
         return [(*halves, factors[-1], *_transposed(halves))]
-    return [factors] if directed else [factors, _transposed(factors)]
+    return [factors, _transposed(factors)] if symmetric else [factors]

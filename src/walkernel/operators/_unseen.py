@@ -30,6 +30,7 @@ not grow with the graph. Paths that leave that part and come back are neglected.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from numpy.typing import NDArray
 
 from walkernel.features import Pair, modulation_values
 from walkernel.operators._groups import EntryFeatures, Groups
-from walkernel.walks import WalkSpec, hop_table
+from walkernel.walks import StepLaw, WalkSpec, hop_table
 
 JUMPS, NORMAL_QUANTILE = 1.5, 1.96
 """Jumps and normal standard errors that the error bar is measured against, see above."""
@@ -47,38 +48,69 @@ MAX_NODES = 2**12
 MAX_LENGTH = 2**10
 NEGLIGIBLE, ROUNDING = 1e-4, 1e-12
 """Share of Σ f²/S in lengths that are left out, and of a second moment that is taken for rounding."""
+LARGEST_LOAD = 1e100
+"""Larger loads of walks that begin behind a head count as this, so that their cubes are numbers."""
 ELEMENTS_AT_ONCE, ELEMENTS_OF_CUTS = 2**22, 2**14
 """Elements of v for a block of entries: of the whole graph, and of parts of a larger one."""
 
 
 class Spread(NamedTuple):
-    """Moments of what one walk adds, for each start node and each column of v: (starts, c) each."""
+    """What walks add, for each start node and each column of v: (starts, c) each.
+
+    The variance is that of their mean; ``size``, ``square`` and ``cube`` are sums over walks of the moments
+    of |Z|, Z being the share of one walk in the mean.
+    """
 
     variance: NDArray[np.float64]
     size: NDArray[np.float64]
-    """Mean of the absolute value; ``square`` and ``cube`` are those of its powers."""
     square: NDArray[np.float64]
     cube: NDArray[np.float64]
 
 
-class WalkLaw(NamedTuple):
+class Beginnings(NamedTuple):
+    """Where walks from some start nodes begin."""
+
+    powers: list[list[scipy.sparse.csr_array]]
+    """For each law chances to begin at a node times the load there, its square and cube, (starts, n) each."""
+    n_walks: NDArray[np.int64]
+    """Walks from each start node, (starts,)."""
+
+    def absolute(self) -> Beginnings:
+        """Return the same without signs of loads."""
+        return self._replace(powers=[[abs(power) for power in powers] for powers in self.powers])
+
+
+class Lengths(NamedTuple):
+    """What walks of one law deposit, by their length with that of the head."""
+
+    hop: int
+    """Where they begin."""
+    factors: NDArray[np.float64]
+    """c_l, from l = 0; 0 up to where they begin."""
+    survival: NDArray[np.float64]
+    """The chance to reach a length, from 0; 1 up to where they begin."""
+
+
+@dataclass(frozen=True, eq=False)
+class WalkLaw:
     """The law of one set of walks on a graph, or on some of its nodes."""
 
+    spec: WalkSpec
+    nodes: NDArray[np.int64] | None
+    """Nodes that it is restricted to, in order; None for all."""
     chances: scipy.sparse.csr_array
     """P, the law of steps."""
     loads: NDArray[np.float64]
     """M/P of each of its entries."""
-    head: int
-    factors: NDArray[np.float64]
-    """c_l, from l = 0."""
-    survival: NDArray[np.float64]
+    lengths: list[Lengths]
+    """For each hop that walks begin at."""
     is_closed: bool
     """Whether no edge leads out of the nodes, and no length that matters is left out."""
 
     @classmethod
     def of(cls, spec: WalkSpec, weights: Pair, nodes: NDArray[np.int64] | None = None) -> WalkLaw:
         """Return the law of walks, restricted to nodes in order."""
-        hops = hop_table(spec.graph, spec.matrix, spec.sampler.transition, spec.transpose)
+        hops = _hops(spec)
         within = np.arange(spec.graph.n_nodes) if nodes is None else nodes
         counts = hops.indptr[within + 1] - hops.indptr[within]
         start = np.repeat(np.arange(within.size), counts)
@@ -88,35 +120,51 @@ class WalkLaw(NamedTuple):
         u, v = within[start], within[target]
         values = hops.values[edges] if hops.values.size else 1.0
         chances = (np.abs(hops.weights[edges]) if hops.weights.size else 1.0) / hops.totals[u]
-        loads = hops.leave[u] * values * hops.enter[v] / chances
+        sizes = hops.leave[u] * values * hops.enter[v]
+        loads = np.divide(sizes, chances, out=np.zeros_like(sizes), where=chances > 0)
         indptr = np.searchsorted(start, np.arange(within.size + 1))
         P = scipy.sparse.csr_array((chances, target, indptr), shape=(within.size, within.size))
-        factors, survival, complete = _lengths(spec, weights)
-        return cls(P, loads, spec.sampler.head, factors, survival, bool(inside.all()) and complete)
+        lengths, complete = _lengths(spec, weights)
+        return cls(spec, nodes, P, loads, lengths, bool(inside.all()) and complete)
 
     @property
     def is_exact(self) -> bool:
         """Whether the head leaves nothing to the walks."""
-        return self.is_closed and not self.factors.any()
+        return self.is_closed and self.size == 0
+
+    @property
+    def size(self) -> float:
+        """The largest |c_l|."""
+        return max(float(np.abs(own.factors).max(initial=0.0)) for own in self.lengths)
 
     def in_unit(self, unit: float) -> WalkLaw:
         """Return the law for f in some unit, so that powers of it do not overflow."""
-        return self._replace(factors=self.factors / unit)
+        return replace(self, lengths=[own._replace(factors=own.factors / unit) for own in self.lengths])
 
-    def spread(self, v: NDArray[np.float64], fronts: list[scipy.sparse.csr_array]) -> Spread:
-        """Return moments of what a walk adds for v, (n, c), from each node whose head has a front."""
-        rests = self._rests(v)
-        mean, square, cube = (front @ rest for front, rest in zip(fronts, rests, strict=True))
+    def spread(self, v: NDArray[np.float64], beginnings: Beginnings) -> Spread:
+        """Return what walks add for v, (n, c)."""
+        mean, square, cube = self._moments(v, beginnings)
         variance = square - mean**2
         variance[variance <= ROUNDING * square] = 0.0
-        if min(self.loads.min(initial=0), self.factors.min(initial=0), v.min(initial=0)) < 0:
-            positive = self._replace(loads=np.abs(self.loads), factors=np.abs(self.factors))
-            rests = positive._rests(np.abs(v))
-            mean, square, cube = (abs(front) @ rest for front, rest in zip(fronts, rests, strict=True))
-        return Spread(variance, mean, square, cube)
+        least = min(float(own.factors.min(initial=0)) for own in self.lengths)
+        if min(self.loads.min(initial=0), least, v.min(initial=0)) < 0:
+            lengths = [own._replace(factors=np.abs(own.factors)) for own in self.lengths]
+            positive = replace(self, loads=np.abs(self.loads), lengths=lengths)
+            mean, square, cube = positive._moments(np.abs(v), beginnings.absolute())
+        n_walks = beginnings.n_walks[:, None]
+        return Spread(variance / n_walks, mean, square / n_walks, cube / n_walks**2)
 
-    def _rests(self, v: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return E[R], E[R²] and E[R³] where walks leave the head, (n, c) each."""
+    def _moments(self, v: NDArray[np.float64], beginnings: Beginnings) -> list[NDArray[np.float64]]:
+        """Return the mean, the mean square and the mean cube of what one walk adds, (starts, c) each."""
+        total = [np.zeros((beginnings.n_walks.size, v.shape[1])) for _ in range(3)]
+        for own, powers in zip(self.lengths, beginnings.powers, strict=True):
+            if powers[0].nnz:
+                for moment, power, rest in zip(total, powers, self._rests(v, own), strict=True):
+                    moment += power @ rest
+        return total
+
+    def _rests(self, v: NDArray[np.float64], own: Lengths) -> list[NDArray[np.float64]]:
+        """Return E[R], E[R²] and E[R³] where walks of one law begin, (n, c) each."""
         P = self.chances
         chances = P.data
         steps = []
@@ -124,41 +172,64 @@ class WalkLaw(NamedTuple):
             chances = chances * self.loads
             steps.append(scipy.sparse.csr_array((chances, P.indices, P.indptr), shape=P.shape))
         first, second, third = (np.zeros(v.shape) for _ in steps)
-        for length in range(self.factors.size - 1, self.head, -1):
-            deposit = self.factors[length] * v
+        for length in range(own.factors.size - 1, own.hop, -1):
+            deposit = own.factors[length] * v
             third += deposit * (3 * second + deposit * (3 * first + deposit))
             second += deposit * (2 * first + deposit)
             first += deposit
-            going_on = self.survival[length] / self.survival[length - 1]
+            going_on = own.survival[length] / own.survival[length - 1]
             moments = zip(steps, (first, second, third), strict=True)
             first, second, third = (going_on * (step @ moment) for step, moment in moments)
         return [first, second, third]
 
-    def fronts(self, starts: NDArray[np.int64]) -> list[scipy.sparse.csr_array]:
-        """Return chances to leave the head at a node times powers of the load there, (starts, n) each."""
-        P = self.chances
-        M = scipy.sparse.csr_array((P.data * self.loads, P.indices, P.indptr), shape=P.shape)
-        units = (np.ones(starts.size), starts, np.arange(starts.size + 1))
-        chances = reached = scipy.sparse.csr_array(units, shape=(starts.size, P.shape[0]))
-        for _ in range(self.head):
-            chances, reached = chances @ P, reached @ M
-        total = chances.sum(axis=1)
-        inverse = chances.copy()
-        inverse.data = 1 / np.maximum(inverse.data, np.finfo(np.float64).tiny)
-        loads = reached.multiply(inverse).multiply(total[:, None]).tocsr()
-        squares = reached.multiply(loads).tocsr()
-        return [reached, squares, squares.multiply(loads).tocsr()]
+    def beginnings(self, ids: NDArray[np.int64]) -> Beginnings:
+        """Return where walks from some nodes begin."""
+        spec = self.spec.at(ids)
+        _, front = spec.heads()
+        shape = (ids.size, self.chances.shape[0])
+        if front.depth == 0:
+            start, place, laws = np.arange(ids.size), ids, np.zeros(ids.size, dtype=np.int32)
+            chances = loads = np.ones(ids.size)
+        else:
+            start = np.repeat(np.arange(ids.size), np.diff(front.ends))
+            cuts = front.cuts / 2.0**64
+            chances = np.diff(cuts, prepend=0.0)
+            begins = front.ends[:-1][np.diff(front.ends) > 0]
+            chances[begins] = cuts[begins]
+            place, laws = front.nodes, front.laws
+            loads = front.loads * _hops(spec).enter[place]
+        inside = np.ones(start.size, dtype=bool)
+        if self.nodes is not None:
+            place, inside = _positions(place, self.nodes)
+        found = []
+        for law in range(len(self.lengths)):
+            kept = inside & (laws == law)
+            about = start[kept], place[kept]
+            own = np.clip(loads[kept], -LARGEST_LOAD, LARGEST_LOAD)
+            powers = [chances[kept] * own**power for power in (1, 2, 3)]
+            found.append([scipy.sparse.csr_array((values, about), shape=shape) for values in powers])
+        return Beginnings(found, spec.walks_from(front))
 
 
-def _lengths(spec: WalkSpec, weights: Pair) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+def _hops(spec: WalkSpec) -> StepLaw:
+    """Return the law of the steps of some walks."""
+    return hop_table(spec.graph, spec.matrix, spec.sampler.transition, spec.transpose)
+
+
+def _lengths(spec: WalkSpec, weights: Pair) -> tuple[list[Lengths], bool]:
     """Return c_l and S(l) for the lengths that matter, and whether these are few enough to have them all."""
-    survival = spec.law.survival
-    f = modulation_values(spec, weights, survival.size).copy()
-    f[: spec.sampler.head + 1] = 0.0
-    beyond = np.cumsum((np.square(f / (np.abs(f).max() or 1.0)) / survival)[::-1])[::-1]
-    count = int(np.count_nonzero(beyond > NEGLIGIBLE * beyond[0]))
-    kept = slice(min(MAX_LENGTH, count))
-    return (f / survival)[kept], survival[kept], count <= MAX_LENGTH
+    f = modulation_values(spec, weights, spec.longest + 1)
+    unit, found, complete = np.abs(f).max() or 1.0, [], True
+    for hop, steps in zip(spec.law.hops.tolist(), spec.law.survival, strict=True):
+        survival = np.concatenate([np.ones(hop), steps[steps > 0]])
+        own = f[: survival.size].copy()
+        own[: hop + 1] = 0.0
+        beyond = np.cumsum((np.square(own / unit) / survival)[::-1])[::-1]
+        count = int(np.count_nonzero(beyond > NEGLIGIBLE * beyond[0]))
+        kept = slice(min(MAX_LENGTH, count))
+        found.append(Lengths(hop, (own / survival)[kept], survival[kept]))
+        complete = complete and count <= MAX_LENGTH
+    return found, complete
 
 
 def _positions(
@@ -221,29 +292,31 @@ def unseen_errors(
 
 
 def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a quotient, 0 where the divisor is."""
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    """Return a quotient, 0 where the divisor is, infinite where it is near that."""
+    with np.errstate(over="ignore"):
+        return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 def walk_laws(groups: Groups, nodes: NDArray[np.int64] | None = None) -> list[WalkLaw]:
-    """Return the laws of the walks of each side that walks: the same one twice on undirected graphs."""
+    """Return the laws of the walks of each side that walks: the same one twice on a symmetric matrix."""
     left = WalkLaw.of(groups.left, groups.weights, nodes)
     if groups.right is None:
         return [left]
-    return [left, WalkLaw.of(groups.right, groups.weights, nodes) if groups.left.graph.directed else left]
+    if groups.left.is_symmetric:
+        return [left, left]
+    return [left, WalkLaw.of(groups.right, groups.weights, nodes)]
 
 
 def _block_errors(
     groups: Groups, laws: list[WalkLaw], nodes: NDArray[np.int64], left: EntryFeatures, right: EntryFeatures
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the error bars of some entries; moments are those of f and of features of size one."""
-    unit = max(float(np.abs(law.factors).max(initial=0.0)) for law in laws) or 1.0
+    unit = max(law.size for law in laws) or 1.0
     others = (right, left)[: len(laws)]
     size = max(float(np.abs(other.features.data).max(initial=0.0)) for other in others) or 1.0
     spreads = []
     for law, own, other in zip(laws, (left, right), others, strict=False):
-        fronts = law.fronts(np.searchsorted(nodes, own.ids))
-        spread = law.in_unit(unit).spread(_columns(other, nodes) / size, fronts)
+        spread = law.in_unit(unit).spread(_columns(other, nodes) / size, law.beginnings(own.ids))
         spreads.append([moment[own.where, other.where] for moment in spread])
     variances, sizes, squares, cubes = np.array(spreads).swapaxes(0, 1)
     variance, jump = variances.sum(axis=0), ratio(cubes.sum(axis=0), squares.sum(axis=0))
@@ -251,8 +324,7 @@ def _block_errors(
         diagonal = left.ids[left.where] == right.ids[right.where]  # the same walks on both sides
         variance = np.where(diagonal, np.square(np.sqrt(variances).sum(axis=0)), variance)
         jump[diagonal] *= 2
-    m = groups.left.n_walks
-    errors = unit * size * unseen_error(variance / m, sizes.sum(axis=0), jump / m)
+    errors = unit * size * unseen_error(variance, sizes.sum(axis=0), jump)
     if all(law.is_exact for law in laws):
         return errors, np.ones(errors.size, dtype=bool)
     return errors, (errors > 0) & all(law.is_closed for law in laws)

@@ -15,12 +15,14 @@ from walkernel._door import door, warn
 from walkernel.features import FeatureMatrix, largest_norm
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
-from walkernel.operators._base import KernelOperator
+from walkernel.operators._accuracy import accuracy
+from walkernel.operators._base import SAME, Columns, KernelOperator
 from walkernel.operators._entry_errors import MAX_RELATIVE_ERROR, Estimate, largest_rest, with_rounding
 from walkernel.operators._explanation import Explanation, explain_walks
 from walkernel.operators._groups import Groups, standard_errors
 from walkernel.operators._neighbors import keep_best
 from walkernel.operators._unseen import unseen_errors
+from walkernel.planning import Accuracy
 
 HUBS_CHECKED = 16
 """Nodes of most edges at which ``topk`` looks whether walks lead to their neighbours."""
@@ -49,8 +51,8 @@ class WalkOperator(KernelOperator):
         """
 
     def __repr__(self) -> str:
-        n, stitches = self.shape[0], f"stitches={self.stitches}, " if self.stitches > 1 else ""
-        about = f"{n}x{n}, {stitches}pair={self.pair!r}, ensembles={self.ensembles!r}"
+        (n, m), stitches = self.shape, f"stitches={self.stitches}, " if self.stitches > 1 else ""
+        about = f"{n}x{m}, {stitches}pair={self.pair!r}, ensembles={self.ensembles!r}"
         return f"KernelOperator({about}{'; ' + self.note if self.note else ''})"
 
     @property
@@ -82,6 +84,10 @@ class WalkOperator(KernelOperator):
     def explain(self) -> Explanation:
         """Say in words and numbers what was chosen and why, and what it is worth."""
         return explain_walks(self)
+
+    def accuracy(self) -> Accuracy:
+        """Return how far it is from the kernel; its walks are walked again."""
+        return accuracy(self)
 
     def _warn_of_few_walks(
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
@@ -130,6 +136,8 @@ class FeatureOperator(WalkOperator):
         Why the pair is not the symmetric one, for ``repr``.
     reached : ndarray of int64, (c,), optional
         The nodes that the columns of the features stand for; all nodes of the graph if not given.
+    columns : ndarray of int64, optional
+        The nodes of the columns of K̂, None for all of them; those of the rows if not given.
     """
 
     def __init__(
@@ -143,8 +151,9 @@ class FeatureOperator(WalkOperator):
         correction: NDArray[np.float64] | None = None,
         note: str = "",
         reached: NDArray[np.int64] | None = None,
+        columns: Columns = SAME,
     ) -> None:
-        super().__init__(graph, ids)
+        super().__init__(graph, ids, columns)
         self.left, self.right, self.correction = left, right, correction
         self.groups, self.note, self._reached = groups, note, reached
         self._transposed: FeatureOperator | None = None
@@ -202,7 +211,7 @@ class FeatureOperator(WalkOperator):
         They are the jackknife's, or those of the law of the walks where it tells of more.
         """
         self.groups.check_number()
-        sides = self.groups.of_entries(self.ids[rows], self.ids[columns])
+        sides = self.groups.of_entries(self.ids[rows], self._column_ids(columns))
         errors, agree = self.groups.entry_errors(*sides)
         unseen, known = unseen_errors(self.groups, *(side.means() for side in sides))
         return np.maximum(errors, unseen), agree & ~known
@@ -222,7 +231,7 @@ class FeatureOperator(WalkOperator):
 
     def _limits(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return bounds of entries from the kernel itself: √(K_ii K_jj) where it is positive semidefinite."""
-        if self.groups.right is None or self.graph.directed:
+        if self.groups.right is None or not self.groups.left.is_symmetric:
             return np.full(rows.size, largest_norm(self.graph, self.kernel))
         nodes, where = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         quantile = stdtrit(self.groups.n_groups - 1, 0.975)
@@ -243,7 +252,7 @@ class FeatureOperator(WalkOperator):
         self, positions: NDArray[np.int64], found: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
         block = self._sparse_rows(positions)
-        for i, position in enumerate(positions):
+        for i, position in enumerate(self._own_columns(positions)):
             row = slice(block.indptr[i], block.indptr[i + 1])
             columns, scores = block.indices[row].astype(np.int64), block.data[row]
             kept = (scores > 0) & (columns != position)

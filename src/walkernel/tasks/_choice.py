@@ -16,7 +16,7 @@ from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.engines import resolve
 from walkernel.kernels import Kernel
-from walkernel.planning import choose_sampler, widest_served
+from walkernel.planning import check_symmetric, choose_sampler, widest_served
 from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._likelihood import Hyperparameters
 from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidate, Moments, compare_kernels, kernel_family
@@ -44,6 +44,8 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
     """Return the prior of an estimator for some observed nodes: its kernel, or that of the best score."""
     n_walks, seed = estimator._check_sampling()
     graph, kernel = estimator.graph, estimator.kernel
+    if kernel is not None:
+        check_symmetric(kernel)
     engine = resolve(estimator.engine)
     method = estimator._choose_method(ids.size, kernel)
     positions = sample_positions(ids.size, seed, MAX_COMPARED_NODES)
@@ -53,7 +55,7 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
         return score(positions, Hyperparameters(kernel, 1.0, 0.0, normalize=normalize).normalized(K))
 
     if method == "polynomial":
-        moments = Moments(graph, some, engine.n_threads)
+        moments = Moments(graph, some, engine)
         tried = []
         if kernel is None:
             family = kernel_family(graph)

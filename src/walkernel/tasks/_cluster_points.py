@@ -13,15 +13,16 @@ from walkernel.engines import Engine
 from walkernel.features import check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel
-from walkernel.operators import Explanation, KernelOperator, estimate_kernel, polynomial_operator
-from walkernel.tasks._eigenvectors import (
-    EXTRA_VECTORS,
-    MOST_CLUSTERS,
+from walkernel.operators import (
     Eigenvectors,
-    count_clusters,
+    Explanation,
+    KernelOperator,
+    estimate_kernel,
     leading_eigenvectors,
-    normalized_kernel,
+    polynomial_operator,
 )
+from walkernel.planning import check_symmetric
+from walkernel.tasks._eigenvectors import EXTRA_VECTORS, MOST_CLUSTERS, count_clusters, normalized_kernel
 from walkernel.tasks._lloyd import Points
 
 DEFAULT_KERNEL = Diffusion(5.0)
@@ -51,6 +52,7 @@ def graph_points(
     """Return the nodes of a graph as points of the normalized kernel K_ij / √(K_ii K_jj)."""
     kernel = DEFAULT_KERNEL if kernel is None else kernel
     check_instance("kernel", kernel, Kernel, "For a function of the matrix use PowerSeries.from_function.")
+    check_symmetric(kernel)
     notes = []
     if graph.directed:
         A = graph.to_scipy()

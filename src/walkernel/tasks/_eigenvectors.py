@@ -1,73 +1,23 @@
-"""Leading eigenvectors of W̃, the normalized matrix: features of wide kernels, and the number of clusters.
+"""What leading eigenvectors of W̃, the normalized matrix, say of clusters: their kernel and their number.
 
 K = Σ K(λ) v vᵀ over the eigenvectors of W̃, so that the rows of V √K(λ) are features of K. A kernel that is
 wide enough to tell clusters apart has nearly all its weight on the eigenvalues next to 1.
-
-Every connected component has an eigenvalue of exactly 1, whose eigenvector √d is known. In a graph with many
-components, these would be all the leading eigenvectors. So they are kept apart, as one sparse column each,
-and have the eigenvalue −2 in the matrix whose leading eigenvectors are computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 
-from walkernel._checks import fits_in_memory
-from walkernel.graph import Graph
 from walkernel.kernels import Kernel
+from walkernel.operators import Eigenvectors
 
 EXTRA_VECTORS = 20
 """Eigenvectors beyond the number of clusters: fewer miss clusters that hang together by few edges."""
 MOST_CLUSTERS = 30
 """Largest number of clusters that is considered where none is given."""
-TOLERANCE = 1e-3
-"""Accuracy of eigenvalues, for which single precision does: more digits made no better clusters."""
-TINY = np.finfo(np.float64).tiny
-
-
-class Eigenvectors(NamedTuple):
-    """Eigenvectors of W̃: those of components, sparse, and the leading others with their eigenvalues."""
-
-    components: scipy.sparse.csr_array  # (n_nodes, n_components), one entry in each row
-    values: NDArray[np.float64]  # (count,), falling
-    vectors: NDArray[np.float64]  # (n_nodes, count)
-
-
-def leading_eigenvectors(graph: Graph, count: int) -> Eigenvectors:
-    """Return the leading eigenvectors of an undirected graph without negative weights."""
-    n = graph.n_nodes
-    M = graph.to_scipy("normalized")
-    n_components, component = connected_components(M, directed=False)
-    degrees = graph.out_degrees()
-    roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))  # a node without edges is a component of its own
-    roots /= np.sqrt(np.bincount(component, roots**2))[component]
-    entries = (roots, (np.arange(n), component))
-    components = scipy.sparse.csr_array(entries, shape=(n, n_components))
-
-    count = min(count, n - n_components)
-    if n <= 4 * count or count == 0:
-        values, vectors = np.linalg.eigh(M.toarray() - 3 * (components @ components.T).toarray())
-    else:
-        fits_in_memory((n, 2 * count + 1), "Use fewer clusters, or method='walks'.")
-        single, known = M.astype(np.float32), components.astype(np.float32)
-        known_rows = np.float32(3) * known.T
-
-        def multiply(x: NDArray[np.float32]) -> NDArray[np.float32]:
-            return single @ x - known @ (known_rows @ x)
-
-        operator = LinearOperator((n, n), matvec=multiply, dtype=np.float32)
-        start = np.random.default_rng(0).normal(size=n).astype(np.float32)
-        values, vectors = eigsh(operator, count, which="LA", v0=start, tol=TOLERANCE)
-    order = np.argsort(-values, kind="stable")[:count]
-    values = np.clip(values[order].astype(np.float64), -1.0, 1.0)
-    return Eigenvectors(components, values, vectors[:, order].astype(np.float64))
 
 
 def normalized_kernel(

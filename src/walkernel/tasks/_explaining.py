@@ -67,7 +67,7 @@ def _feature_error(
             nodes=graph.names(probed),
             pair="symmetric",
             engine=engine,
-            ensembles=None if graph.directed else "shared",
+            ensembles="shared" if graph.is_symmetric(kernel.matrix) else None,
         )
         error = K.explain().error
     return math.nan if error is None else error
@@ -126,7 +126,7 @@ def explain_estimator(
     prior: Any,
 ) -> Explanation:
     """Say how a fitted estimator computes its kernel at n observed nodes, and what else it would cost."""
-    basis = None if graph.directed else ChebyshevBasis(graph, kernel.matrix)
+    basis = ChebyshevBasis(graph, kernel.matrix) if graph.is_symmetric(kernel.matrix) else None
     terms = None if basis is None else kernel_terms(basis, kernel, MAX_TERMS)
     work = None if terms is None or basis is None else ids.size * terms.size * basis.cost
     sampler = choose_sampler(graph, kernel, n_walks=n_walks) if kernel.has_root() else None

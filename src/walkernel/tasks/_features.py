@@ -52,7 +52,8 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     Walks start only from the requested nodes. They depend on the graph, the sampler and ``random_state``, and
     are cached: a grid over kernels and lengthscales re-weights the same walks.
 
-    On a directed graph ΦΦᵀ estimates Ψ(M)Ψ(M)ᵀ with Ψ² = K, which is K itself for symmetric M only.
+    On a directed graph, and for the random-walk matrix of any, Φ estimates Ψ(M) with Ψ² = K, and ΦΦᵀ
+    estimates Ψ(M)Ψ(M)ᵀ, which is K itself for symmetric M only.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     random_state : int, RandomState or None
         Seed of the walks. None is 0: the same seed gives the same walks on every machine.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -176,7 +177,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
 
     def _fit_landmarks(self, landmarks: NDArray[np.int64]) -> None:
         """Decompose the kernel at the landmarks: K_LL = U D Uᵀ."""
-        basis = ChebyshevBasis(self.graph, self.kernel_.matrix, resolve(self.engine).n_threads)
+        basis = ChebyshevBasis(self.graph, self.kernel_.matrix, resolve(self.engine))
         hyper = Hyperparameters(self.kernel_, 1.0, 0.0, normalize=self.normalize)
         self._prior = PolynomialPrior(basis, hyper).at(landmarks)
         values, vectors = np.linalg.eigh(self._prior.covariance)

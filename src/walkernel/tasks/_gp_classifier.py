@@ -97,7 +97,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         """Choose the kernel by leave-one-out, as NodeRidgeClassifier does, and then the amplitude."""
         seed, engine, graph = check_random_seed(self.random_state), resolve(self.engine), self.graph
         positions = sample_positions(len(counts), seed, MAX_COMPARED_NODES)
-        moments = Moments(graph, data[0].ids[positions], engine.n_threads)
+        moments = Moments(graph, data[0].ids[positions], engine)
         start = self._start(self.kernel or Diffusion(), learn)
         self.candidates_ = []
         kernel = self.kernel
@@ -189,7 +189,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         found, value = replace(start, kernel=kernel), math.nan
         if "amplitude" in learn:
             few = sample_nodes(data, seed, MAX_TRIAL_NODES)
-            K = Moments(graph, few[0].ids, engine.n_threads).exact(kernel)
+            K = Moments(graph, few[0].ids, engine).exact(kernel)
             found, value = amplitude_by_likelihood(found, found.normalized(K), few)
         learned = Learned(found, None, value, len(self.candidates_), positions.size, 0)
         return learned, PolynomialPrior(moments.basis(kernel.matrix), found)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from walkernel._checks import check_instance, real_array, real_number, refuse, whole_number
 from walkernel._door import door
 from walkernel.operators import KernelOperator
+from walkernel.planning import check_symmetric
 from walkernel.tasks._nodes import check_same_length
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._posterior import Posterior, posterior_variances
@@ -76,6 +77,7 @@ def gp_posterior(
     True
     """
     check_instance("K", K, KernelOperator, "Make one with estimate_kernel or polynomial_operator.")
+    check_symmetric(K.kernel, "K")
     if getattr(K, "ensembles", "shared") != "shared" or K.graph.directed:
         remedy = "Use estimate_kernel(…, ensembles='shared') on an undirected graph, or polynomial_operator."
         refuse("K", "positive semidefinite", K, remedy)

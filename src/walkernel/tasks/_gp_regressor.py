@@ -138,7 +138,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -475,11 +475,13 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
             functions = [one.posterior.draw(n_samples, rng) for one in outputs]
             for which, (_, beta) in enumerate(functions):
                 drawn[:, which] = columns @ beta
-            for part, nodes in self._prior.blocks(representative):
-                for which, (weights, _) in enumerate(functions):
-                    drawn[part, which] += outputs[which].posterior.prior.values(nodes, weights)
+            all_weights = np.hstack([weights for weights, _ in functions])
+            distinct, place = np.unique(representative, return_inverse=True)
+            values = np.empty((distinct.size, all_weights.shape[1]))
+            for part, values[part] in self._prior.functions(distinct, all_weights):
                 if report is not None:
-                    report(part.stop, ids.size)
+                    report(part.stop * ids.size // distinct.size, ids.size)
+            drawn += values[place].reshape(drawn.shape)
         for which, (unit, hyper, _) in enumerate(outputs):
             if include_noise:
                 drawn[:, which] += hyper.noise * rng.standard_normal((ids.size, n_samples))

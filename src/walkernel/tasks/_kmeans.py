@@ -19,6 +19,7 @@ from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators import Explanation, KernelOperator
+from walkernel.planning import check_symmetric
 from walkernel.tasks._cluster_points import METHODS, ClusterPoints, check_count, graph_points
 from walkernel.tasks._lloyd import Points, Run, first_labels, lloyd
 from walkernel.tasks._nodes import check_random_seed, is_missing, sample_weights
@@ -39,7 +40,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
 
     The objective never rises: where K̂ is not positive semidefinite (estimates other than ``shared`` ones may
     have slightly negative eigenvalues), the run stops before an iteration that would raise it. An operator
-    that is not symmetric is replaced by (K + Kᵀ) / 2.
+    that is not symmetric is replaced by (K + Kᵀ) / 2; functions of the random-walk matrix are refused.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     random_state : int, RandomState or None
         Seed of k-means++ and of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``. Eigenvectors and polynomials are computed on the
-        CPU.
+        Where walks are sampled, and polynomials computed: see ``walkernel.engines``. Eigenvectors are
+        computed on the CPU.
     max_iter : int
         Maximum number of iterations of a run.
 
@@ -195,6 +196,10 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             remedy = "It is chosen for a Graph only."
             refuse("n_clusters", "a whole number of at least 1", None, remedy, TypeError)
         if isinstance(X, KernelOperator):
+            check_symmetric(X.kernel, "X")
+            if X.shape[0] != X.shape[1]:
+                got = Described(f"rows of one, of shape {X.shape}")
+                refuse("X", "an operator with the same rows and columns", got, "Use nodes= instead of rows=.")
             weights = sample_weights(sample_weight, X.shape[0])
             check_count(k, weights)
             multiply = X.__matmul__ if X.T is X else lambda Z: (X @ Z + X.T @ Z) / 2

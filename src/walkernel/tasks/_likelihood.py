@@ -69,6 +69,13 @@ class Hyperparameters:
             return features
         return scale_rows(features, self.length / row_lengths(features))
 
+    def row_scales(self, squared_norms: Array) -> Array:
+        """Return what the prior multiplies rows of Φ with, of which it needs ‖φ_i‖², (n,)."""
+        if not self.normalize:
+            return np.ones(squared_norms.size)
+        lengths = np.sqrt(squared_norms)
+        return self.length / np.where(lengths > 0, lengths, np.inf)
+
     def normalized(self, K: Array) -> Array:
         """Return K_ij / √(K_ii K_jj) if the prior is normalised, else K."""
         if not self.normalize:

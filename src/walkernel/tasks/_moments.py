@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import refuse
+from walkernel.engines import Engine
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern
 from walkernel.operators import (
@@ -89,8 +90,8 @@ def compared_nodes(graph: Graph) -> int:
 class Moments:
     """Covariances of some nodes under any kernel."""
 
-    def __init__(self, graph: Graph, ids: NDArray[np.int64], n_threads: int | None) -> None:
-        self.graph, self.ids, self._n_threads = graph, ids, n_threads
+    def __init__(self, graph: Graph, ids: NDArray[np.int64], engine: Engine) -> None:
+        self.graph, self.ids, self._engine = graph, ids, engine
         self.bases: dict[str, ChebyshevBasis] = {}
         self._moments: dict[str, NDArray[np.float32]] = {}
         self._states: dict[str, States] = {}
@@ -99,7 +100,7 @@ class Moments:
     def basis(self, matrix: str) -> ChebyshevBasis:
         """Return the Chebyshev polynomials of a matrix."""
         if matrix not in self.bases:
-            self.bases[matrix] = ChebyshevBasis(self.graph, matrix, self._n_threads)
+            self.bases[matrix] = ChebyshevBasis(self.graph, matrix, self._engine)
         return self.bases[matrix]
 
     def terms(self, kernel: Kernel) -> Array | None:
@@ -145,7 +146,7 @@ class Moments:
         shift, power = found
         key = kernel.matrix, round(math.log(shift), 9)  # the same for all powers
         if key not in self._powers:
-            factor = SparsePrecision(self.graph, kernel, self._n_threads)
+            factor = SparsePrecision(self.graph, kernel, self._engine)
             self._powers[key] = factor.covariances(self.ids, max(WIDE_SMOOTHNESS))
         return float(np.real(kernel.spectrum(np.ones(1))[0])) * shift**power * self._powers[key][power - 1]
 
@@ -209,7 +210,7 @@ def suited_basis(basis: ChebyshevBasis, kernel: Kernel, n_observed: int) -> Basi
     terms = kernel_terms(basis, kernel, MAX_TERMS)
     few = terms is not None and (n_observed + ROWS_FOR_SCALES) * terms.size * basis.cost <= COMFORTABLE_WORK
     if not few and kernel.resolvent_power() is not None and has_sparse_factor(basis.graph):
-        return SparsePrecision(basis.graph, kernel, basis.n_threads)
+        return SparsePrecision(basis.graph, kernel, basis.engine)
     if terms is None or (n_observed + ROWS_FOR_SCALES) * terms.size * basis.cost < MIN_EIGEN_WORK:
         return basis
     largest = float(np.real(kernel.spectrum(np.array([basis.unit]))[0]))

@@ -21,7 +21,7 @@ from walkernel._checks import (
     whole_number,
 )
 from walkernel._door import has_warned
-from walkernel.engines import CPU, Engine, resolve
+from walkernel.engines import Engine, resolve
 from walkernel.features import Pair, check_convergence
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -102,14 +102,14 @@ class NodeEstimator(BaseEstimator):
         Polynomials have to resolve the variance at every node, which is not bounded from below for functions
         of the adjacency matrix, and need a root of the kernel to draw from.
         """
-        graph, on_cpu = self.graph, isinstance(resolve(self.engine), CPU)
+        graph, has_rows = self.graph, resolve(self.engine).multiplies_matrices
         resolved = kernel is None or kernel.matrix in ("normalized", "combinatorial")
         if resolved and kernel is not None:
             resolved = kernel.has_root() and kernel.is_positive_semidefinite()
         if self.method == "polynomial":
             if graph.directed:
                 refuse("method", "'walks' or 'auto' for a directed graph", self.method)
-            if not on_cpu:
+            if not has_rows:
                 refuse("method", "'walks' or 'auto' on this engine", self.method, "Use engine=None.")
             if not resolved:
                 rule = "positive semidefinite, of the normalized or the combinatorial matrix, for exact rows"
@@ -117,7 +117,7 @@ class NodeEstimator(BaseEstimator):
             return "polynomial"
         work = n_observed * FEW_TERMS * (2 * graph.n_edges + graph.n_nodes)
         few = n_observed <= MAX_ROWS and work <= MAX_POLYNOMIAL_WORK
-        exact = few and resolved and on_cpu and not graph.directed and self.sampler is None
+        exact = few and resolved and has_rows and not graph.directed and self.sampler is None
         return "polynomial" if exact and self.method == "auto" else "walks"
 
     def explain(self) -> Explanation:

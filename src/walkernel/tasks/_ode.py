@@ -27,7 +27,7 @@ from walkernel._checks import (
 )
 from walkernel._door import door, warn
 from walkernel._philox import check_seed
-from walkernel.engines import CPU, Engine, resolve
+from walkernel.engines import Engine, resolve
 from walkernel.features import Lazy, Symmetric
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -149,9 +149,8 @@ def solve_ode(
 
     Without further options the solution is deterministic, accurate to ten digits, and costs some tens of
     sparse products. Walks are for a few ``nodes`` of a graph that is too large for that, because their cost
-    does not depend on its size, and for devices and clusters; they give error bars. They are used where
-    something is given that only they can do: ``n_walks``, ``sampler``, ``pair`` or an engine other than a
-    CPU.
+    does not depend on its size, and for clusters; they give error bars. They are used where something is
+    given that only they can do: ``n_walks``, ``sampler``, ``pair`` or a cluster.
 
     Parameters
     ----------
@@ -178,8 +177,7 @@ def solve_ode(
         Nodes at which x is returned; all nodes if not given.
     method : {"auto", "polynomial", "walks"}
         Deterministic sparse products, which ignore n_walks, sampler and pair, or walks with error bars.
-        "auto" takes walks if n_walks, sampler, pair or an engine other than a CPU is given, else the
-        polynomial.
+        "auto" takes walks if n_walks, sampler, pair or a cluster is given, else the polynomial.
     pair : {"auto", "symmetric", "lazy"}
         "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
         and is the choice of "auto" if ``nodes`` are given.
@@ -190,7 +188,7 @@ def solve_ode(
     density : distribution, optional
         With ``rvs`` and ``pdf`` on [0, last t], as scipy.stats has them; uniform if not given.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``. Polynomials are computed on the CPU only.
+        Where walks are sampled, and products with the matrix made: see ``walkernel.engines``.
     progress : callable, optional
         Called with (parts done, parts in all).
 
@@ -223,7 +221,7 @@ def solve_ode(
         check_instance("sampler", sampler, Sampler, SAMPLERS)
     if method == "auto":
         only_walks = n_walks is not None or sampler is not None or pair != "auto"
-        elsewhere = engine is not None and not isinstance(resolve(engine), CPU)
+        elsewhere = engine is not None and not resolve(engine).multiplies_matrices
         method = "walks" if only_walks or elsewhere else "polynomial"
     where = polynomial_engine(engine) if method == "polynomial" else resolve(engine)
     report = progress_callback(progress)
@@ -235,10 +233,10 @@ def solve_ode(
         )
     variance = np.zeros((problem.t.size, ids.size))
     if method == "polynomial" and samples is None:
-        x = _march(problem, n_points, ids, report)
+        x = _march(problem, where, n_points, ids, report)
     elif method == "polynomial":
         terms = problem.terms(samples, None, TOLERANCE["polynomial"], merge=False)
-        x, shares = _multiply_out(problem, terms, ids, report)
+        x, shares = _multiply_out(problem, where, terms, ids, report)
     else:
         lazy = pair == "lazy" or (pair == "auto" and nodes is not None)
         chosen = Lazy if lazy else Symmetric
@@ -296,10 +294,10 @@ def _samples(problem: _Problem, quadrature: str, n_points: Any, density: Any, se
     return None
 
 
-def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
+def _operator(G: Generator, kernel: Kernel, engine: Engine) -> KernelOperator:
     """Return a deterministic operator, or refuse a time that is too long for one."""
     try:
-        return polynomial_operator(G.graph, kernel, tol=PRODUCT_TOLERANCE)
+        return polynomial_operator(G.graph, kernel, tol=PRODUCT_TOLERANCE, engine=engine)
     except DivergentKernelError:
         raise
     except ValueError:
@@ -309,6 +307,7 @@ def _operator(G: Generator, kernel: Kernel) -> KernelOperator:
 
 def _march(
     problem: _Problem,
+    engine: Engine,
     n_points: int | None,
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
@@ -317,13 +316,13 @@ def _march(
     G, x, before = problem.G, problem.initial, 0.0
     states = np.zeros((problem.t.size, ids.size))
     for k, t in enumerate(problem.t):
-        x = _operator(G, problem.kernel(t - before)) @ x
+        x = _operator(G, problem.kernel(t - before), engine) @ x
         if problem.constant is None:
             rule = problem.rule(before, t, n_points, TOLERANCE["polynomial"])
             for tau, weight in zip(*rule, strict=True):
-                x += weight * (_operator(G, problem.kernel(t - tau)) @ problem.source(float(tau)))
+                x += weight * (_operator(G, problem.kernel(t - tau), engine) @ problem.source(float(tau)))
         elif problem.constant.any():
-            x += _operator(G, G.integral(t - before)) @ problem.constant
+            x += _operator(G, G.integral(t - before), engine) @ problem.constant
         states[k], before = x[ids], t
         if progress is not None:
             progress(k + 1, problem.t.size)
@@ -332,6 +331,7 @@ def _march(
 
 def _multiply_out(
     problem: _Problem,
+    engine: Engine,
     terms: list[Term],
     ids: NDArray[np.int64],
     progress: Callable[[int, int], object] | None,
@@ -340,7 +340,7 @@ def _multiply_out(
     x = np.zeros((problem.t.size, ids.size))
     shares = np.zeros((len(terms), ids.size))
     for i, term in enumerate(terms):
-        shares[i] = (_operator(problem.G, term.kernel) @ term.vector())[ids]
+        shares[i] = (_operator(problem.G, term.kernel, engine) @ term.vector())[ids]
         x[term.time] += shares[i]
         if progress is not None:
             progress(i + 1, len(terms))

@@ -104,7 +104,7 @@ class PolynomialPrior:
         """Return the prior with other hyper-parameters."""
         if hyper.kernel == self.hyper.kernel:
             return replace(self, hyper=hyper)
-        return PolynomialPrior(ChebyshevBasis(self.graph, hyper.kernel.matrix), hyper)
+        return PolynomialPrior(ChebyshevBasis(self.graph, hyper.kernel.matrix, self.basis.engine), hyper)
 
     def at(self, ids: NDArray[np.int64], hyper: Hyperparameters | None = None) -> NodePrior:
         """Return the prior of g at some nodes, with another amplitude and nugget if given."""
@@ -120,6 +120,10 @@ class PolynomialPrior:
     def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
         """Yield all the nodes at once: what they cost does not depend on their number."""
         yield slice(0, ids.size), ids
+
+    def functions(self, ids: NDArray[np.int64], weights: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield all the nodes at once, and functions that are known at all nodes there, (k, c)."""
+        yield slice(0, ids.size), weights[ids]
 
     def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
         """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors).
@@ -239,7 +243,7 @@ class MarkovSolver(Solver):
         weights = np.zeros(self._n_nodes)
         weights[observed] = factors**2 / variances
         matrix = basis.precision + scipy.sparse.diags_array(weights)
-        self._inverse = SparseFactor(matrix, basis.n_threads)
+        self._inverse = SparseFactor(matrix, basis.engine.n_threads)
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c)."""

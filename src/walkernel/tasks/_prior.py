@@ -136,7 +136,7 @@ class NodeGP(NodeEstimator):
         """Choose the kernel by moments of at most 500 observed nodes; noise and nugget are given."""
         ids, most = data[0].ids, compared_nodes(self.graph)
         some = ids[sample_positions(ids.size, seed, most)]
-        moments = Moments(self.graph, some, resolve(self.engine).n_threads)
+        moments = Moments(self.graph, some, resolve(self.engine))
         start = self._start(self.kernel or Diffusion(), learn, *scales)
         if not learn:
             self.candidates_ = []
@@ -317,6 +317,19 @@ class WalkPrior:
         """Yield some nodes, as the prior takes them, in blocks."""
         for part, features in WALK_CACHE.blocks(self.spec, self.hyper.weights, ids, self.engine):
             yield part, self._rows(features, ids[part])
+
+    def functions(self, ids: NDArray[np.int64], weights: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield distinct nodes in blocks, and the functions with some weights of the features there, (k, c).
+
+        Features are multiplied where the engine has made them.
+        """
+        hyper, n_nodes = self.hyper, self.graph.n_nodes
+        for part, features in WALK_CACHE.matrices(self.spec, hyper.weights, ids, self.engine):
+            values = np.asarray(features.multiply(np.ascontiguousarray(weights[:n_nodes])))
+            values = hyper.row_scales(features.squared_norms())[:, None] * values
+            if hyper.nugget:
+                values += hyper.nugget / hyper.amplitude * weights[n_nodes + ids[part]]
+            yield part, values
 
     def posterior_variances(self, posteriors: Sequence[Posterior[Any]], nodes: Any, columns: Array) -> Array:
         """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors)."""

@@ -135,7 +135,7 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         self._mean = values.mean(axis=0)
         self._output = (targets.shape[1:], self.average)
         if exact:
-            basis = ChebyshevBasis(self.graph, kernel.matrix, resolve(self.engine).n_threads)
+            basis = ChebyshevBasis(self.graph, kernel.matrix, resolve(self.engine))
             hyper = Hyperparameters(kernel, 1.0, 0.0, normalize=self.normalize)
             self._weights = PolynomialPrior(basis, hyper).at(known).weights_of(columns)
             self.method_, self.pair_, self.sampler_ = "polynomial", None, None

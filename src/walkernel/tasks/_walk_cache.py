@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
 from walkernel.engines import Engine, features_job
-from walkernel.features import HostRecord, KernelOrF, Walks
+from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, KernelOrF, Walks
 from walkernel.walks import WalkSpec
 
 BYTES_PER_DEPOSIT = 32
@@ -124,6 +124,18 @@ class WalkCache:
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
             yield part, self._features(spec, kernel, ids[part], engine, kept)
+
+    def matrices(
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
+    ) -> Iterator[tuple[slice, FeatureMatrix]]:
+        """Yield the features of distinct nodes in blocks, which stay where the engine has made them."""
+        kept = self._fits(spec, ids.size)
+        for first in range(0, ids.size, BLOCK):
+            part = slice(first, min(first + BLOCK, ids.size))
+            if kept:
+                yield part, HostFeatures(self._features(spec, kernel, ids[part], engine, kept))
+            else:
+                yield part, engine.features(features_job(spec.at(ids[part]), kernel))[0]
 
     def _fits(self, spec: WalkSpec, n_nodes: int) -> bool:
         """Return whether the walks of ``n_nodes`` nodes fit into the cache."""

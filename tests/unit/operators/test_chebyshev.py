@@ -6,6 +6,7 @@ import pytest
 import graphs
 import walkernel as wk
 from walkernel.datasets import grid
+from walkernel.engines import CPU
 from walkernel.operators import ChebyshevBasis, LeadingEigenvectors
 from walkernel.planning import chebyshev_terms
 
@@ -46,7 +47,7 @@ def test_threads_give_the_same_bits():
     graph = graphs.karate()
     V = np.random.default_rng(1).standard_normal((34, 100))
     terms = terms_of(ChebyshevBasis(graph, "normalized"), wk.Diffusion(3.0))
-    one, three = (ChebyshevBasis(graph, "normalized", n).product(terms, V) for n in (1, 3))
+    one, three = (ChebyshevBasis(graph, "normalized", CPU(n)).product(terms, V) for n in (1, 3))
     assert np.array_equal(one, three)
 
 
@@ -83,3 +84,16 @@ def test_leading_eigenvectors_carry_a_wide_kernel():
     assert np.allclose(leading.product(values, V), exact @ V, atol=1e-6)
     draws = leading.draw(np.sqrt(np.maximum(values, 0)), 4000, np.random.default_rng(2))
     assert np.abs(draws @ draws.T / 4000 - exact).max() < 0.1 * exact.max()
+
+
+def test_points_are_not_added_where_they_only_round():
+    """1 / (1 − .97 x) to 1e-16 of its maximum, from points up to 2²² that would take seconds."""
+    asked = []
+
+    def function(x):
+        asked.append(x.size)
+        return 1 / (1 - 0.97 * x)
+
+    assert chebyshev_terms(function, 1.0, 1e-16) is None
+    assert max(asked) < 2**12
+    assert chebyshev_terms(function, 1.0, 1e-13) is not None

@@ -16,9 +16,11 @@ def graph_of(weights, directed=False):
 
 
 @pytest.mark.parametrize("unit", [2.0**-1020, 2.0**-600, 2.0**600, 2.0**950])
-@pytest.mark.parametrize("matrix", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("matrix", ["normalized", "combinatorial", "random-walk"])
 @pytest.mark.parametrize(("signs", "directed"), [(1.0, False), (SIGNS, False), (1.0, True)])
 def test_the_unit_of_weights_does_not_matter(unit, matrix, signs, directed):
+    if matrix == "random-walk":
+        signs = 1.0
     plain, scaled = (graph_of(c * signs * WEIGHTS, directed) for c in (1.0, unit))
     assert np.array_equal(scaled.out_degrees() / unit, plain.out_degrees())
     kernel = wk.Diffusion(1.0, matrix=matrix)
@@ -95,3 +97,34 @@ def test_a_kernel_beyond_all_numbers_is_refused():
         wk.estimate_kernel(graph_of(1e200 * WEIGHTS), kernel)
     with pytest.raises(ValueError, match="exact_kernel: kernel must be of finite values"):
         wk.exact_kernel(graph_of(1e200 * WEIGHTS), kernel)
+
+
+@pytest.mark.parametrize("matrix", ["normalized", "random-walk"])
+def test_paths_whose_chances_underflow_are_passed_over(matrix):
+    """The chance of two steps from node 0 to node 4 is 1e-472, which is nothing."""
+    weights = [1.0, 1e-299, 1e173, 1.0, 1e-299, 1e-299]
+    graph = wk.Graph.from_edges([(0, 1), (1, 2), (1, 3), (0, 3), (2, 4), (4, 5)], weights=weights)
+    kernel = wk.Diffusion(1.0, matrix=matrix)
+    exact = wk.exact_kernel(graph, kernel)
+    K = wk.estimate_kernel(graph, kernel, n_walks=256, pair="lazy")
+    estimate = K.estimate(np.arange(6)[:, None], np.arange(6))
+    assert np.isfinite(estimate.stderr).all()
+    assert np.all(np.abs(estimate.value - exact) < 6 * estimate.stderr + 1e-9)
+
+
+def test_walks_against_ratios_of_degrees_beyond_all_numbers_are_refused():
+    kernel, refusal = wk.PageRank(0.5), "degrees must be within a factor of 1e75 .* got a factor of 1e10[01]"
+    for directed, edge in ((False, (3, 4)), (True, (2, 3))):
+        graph = graph_of(np.where([pair == edge for pair in EDGES], 1e-100, WEIGHTS), directed)
+        with pytest.raises(ValueError, match=f"estimate_kernel: {refusal}.*pair='lazy'"):
+            wk.estimate_kernel(graph, kernel, n_walks=64)
+        with pytest.raises(ValueError, match=f"sample_walks: {refusal}"):
+            wk.sample_walks(graph, 4, matrix="random-walk", transpose=True)
+        exact = wk.exact_kernel(graph, kernel)
+        assert np.allclose(
+            wk.estimate_kernel(graph, kernel, n_walks=4096, pair="lazy").to_dense(), exact, atol=0.01
+        )
+        uniform = wk.IndependentWalks(0.2, transition="uniform")
+        assert np.allclose(
+            wk.estimate_kernel(graph, kernel, 2**14, sampler=uniform).to_dense(), exact, atol=0.05
+        )

@@ -155,18 +155,18 @@ def test_nearest_nodes():
     assert np.allclose(best.stderr[0], K.estimate("d", best.nodes[0]).stderr, rtol=1e-12)
     assert best.stderr[1, 0] > 0
     assert np.isnan(best.stderr[1, 1:]).all()
-    assert best.certified.shape == (2,)
-    assert not best.certified[1]
+    assert best.certified.shape == (2, 3)
+    assert not best.certified[1].all()
     with pytest.raises(ValueError, match="estimate_topk: k must be"):
         K.estimate_topk(["d"], 0)
 
 
 @pytest.mark.parametrize(
-    ("stderr", "n_others", "next_value", "belongs"),
+    ("stderr", "n_others", "next_value", "certified"),
     [(0.3, 1, np.nan, True), (0.2, 100, np.nan, False), (0.15, 100, np.nan, True), (0.08, 100, 0.5, False),
      (0.05, 100, 0.5, True)],
 )  # fmt: skip
-def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_others, next_value, belongs):
+def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_others, next_value, certified):
     """The one node examined is the nearest if it is the only one, or larger than any that walks may miss.
 
     At a level of ε = .05/100 it is 1 − 3.48 s at least, for a standard error s, and others are at most μ with
@@ -174,15 +174,15 @@ def test_neighbors_are_compared_with_nodes_that_were_not_examined(stderr, n_othe
     """
     found = Estimate(np.ones(1), np.full(1, stderr), 16)
     there, values = np.array([[True, False]]), np.array([[1.0, next_value]])
-    assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[belongs]]
+    assert belonging(found, there, values, 1, n_others, beyond=10.0).tolist() == [[certified]]
 
 
-@pytest.mark.parametrize(("difference", "belongs"), [(1e-14, False), (1e-10, True)])
-def test_values_that_differ_by_rounding_are_ties(difference, belongs):
+@pytest.mark.parametrize(("difference", "certified"), [(1e-14, False), (1e-10, True)])
+def test_values_that_differ_by_rounding_are_ties(difference, certified):
     graph = wk.Graph.from_edges([(0, 1), (0, 2)], weights=[1.0 + difference, 1.0])
     best = wk.polynomial_operator(graph, wk.Diffusion(0.5, matrix="adjacency")).estimate_topk([0], 1)
     assert best.nodes.tolist() == [[1]]
-    assert best.belongs.tolist() == [[belongs]]
+    assert best.certified.tolist() == [[certified]]
 
 
 def test_rare_entries():

@@ -38,13 +38,13 @@ def test_least_error_bars_by_hand(ensembles, n_walks):
     """The same walks on both sides of the diagonal move it twice: σ, jumps and τ are doubled."""
     K = wk.estimate_kernel(uneven(), KERNEL, n_walks, ensembles=ensembles, sampler=wk.IndependentWalks(0.2))
     law = walk_laws(K.groups)[0]
-    fronts = law.fronts(np.arange(30))
+    beginnings = law.beginnings(np.arange(30))
     left, right = (side.to_scipy().toarray() for side in (K.left, K.right))
-    ahead, back = law.spread(right.T, fronts), law.spread(left.T, fronts)
+    ahead, back = law.spread(right.T, beginnings), law.spread(left.T, beginnings)
     variance, size, square, cube = (own + other.T for own, other in zip(ahead, back, strict=True))
-    deviation, jump = np.sqrt(variance / n_walks), cube / square / n_walks
+    deviation, jump = np.sqrt(variance), cube / square
     if ensembles != "independent":
-        np.fill_diagonal(deviation, 2 * np.sqrt(ahead.variance.diagonal() / n_walks))
+        np.fill_diagonal(deviation, 2 * np.sqrt(ahead.variance.diagonal()))
         np.fill_diagonal(jump, 2 * jump.diagonal())
     lengths = np.array([deviation, 1.5 * jump, size / 1.96])
     shortest = lengths.argmin(axis=0)
@@ -62,12 +62,12 @@ def test_least_error_bars_of_products_by_hand(ensembles, n_walks):
     options = {"stitches": 3, "ensembles": ensembles, "sampler": wk.IndependentWalks(0.2)}
     K = wk.estimate_kernel(uneven(), KERNEL, n_walks, **options)
     law = walk_laws(K.factors[0].groups)[0]
-    fronts, factors = law.fronts(np.arange(30)), [factor.to_dense() for factor in K.factors]
+    beginnings, factors = law.beginnings(np.arange(30)), [factor.to_dense() for factor in K.factors]
     variance, size, square, cube = np.zeros((4, 30, 30))
     for place, factor in enumerate(K.factors):
         L, R = (reduce(np.matmul, part, np.eye(30)) for part in (factors[:place], factors[place + 1 :]))
         left, right = (side.to_scipy().toarray() for side in (factor.left, factor.right))
-        ahead, back = law.spread(right.T @ R, fronts), law.spread(left.T @ L.T, fronts)
+        ahead, back = law.spread(right.T @ R, beginnings), law.spread(left.T @ L.T, beginnings)
         own = np.abs(L)[:, :, None] * np.sqrt(ahead.variance)[None]  # (i, k, j)
         other = np.sqrt(back.variance).T[:, :, None] * np.abs(R)[None]
         together = own**2 + other**2 if ensembles == "independent" else (own + other) ** 2
@@ -75,7 +75,7 @@ def test_least_error_bars_of_products_by_hand(ensembles, n_walks):
         size += np.abs(L) @ ahead.size + back.size.T @ np.abs(R)
         square += L**2 @ ahead.square + back.square.T @ R**2
         cube += np.abs(L) ** 3 @ ahead.cube + back.cube.T @ np.abs(R) ** 3
-    lengths = np.array([np.sqrt(variance / n_walks), 1.5 * cube / square / n_walks, size / 1.96])
+    lengths = np.array([np.sqrt(variance), 1.5 * cube / square, size / 1.96])
     assert set(lengths.argmin(axis=0).ravel()) == {0, 1, 2}
     least = lengths.min(axis=0)
     errors = K._unseen_errors(ROWS, COLUMNS).reshape(30, 30)
@@ -88,7 +88,7 @@ def test_walks_without_a_choice_have_no_variance():
     sampler = wk.CoupledWalks((1.0,) * 5, group=1)
     law = walk_laws(wk.estimate_kernel(edge, wk.PStepRandomWalk(8, 3.0), 4, sampler=sampler).groups)[0]
     v = np.random.default_rng(0).random((2, 50))
-    spread = law.spread(v, law.fronts(np.arange(2)))
+    spread = law.spread(v, law.beginnings(np.arange(2)))
     assert (spread.variance == 0).all()
     assert (spread.square > 0).all()
 
@@ -100,10 +100,10 @@ def test_signs_do_not_shorten_what_walks_add():
     for graph in (signed, wk.Graph.from_scipy(abs(signed.to_scipy()))):
         K = wk.estimate_kernel(graph, KERNEL, 4, sampler=wk.IndependentWalks(0.2))
         laws.append(walk_laws(K.groups)[0])
-    found = laws[0].spread(v, laws[0].fronts(np.arange(30)))
-    absolute = laws[1].spread(np.abs(v), laws[1].fronts(np.arange(30)))
+    found = laws[0].spread(v, laws[0].beginnings(np.arange(30)))
+    absolute = laws[1].spread(np.abs(v), laws[1].beginnings(np.arange(30)))
     assert np.allclose(found[1:], absolute[1:], rtol=1e-12)
-    assert np.allclose(laws[1].spread(v, laws[1].fronts(np.arange(30)))[1:], absolute[1:], rtol=1e-12)
+    assert np.allclose(laws[1].spread(v, laws[1].beginnings(np.arange(30)))[1:], absolute[1:], rtol=1e-12)
 
 
 def test_parts_of_a_graph_tell_all_only_if_no_edge_leads_out():

@@ -327,12 +327,22 @@ def test_walks_come_from_the_engine(monkeypatch):
     assert set(used) == {CPU(2)}
 
 
-def test_polynomials_are_computed_on_the_cpu_only(monkeypatch):
+def test_polynomials_are_computed_where_matrices_are_multiplied(monkeypatch):
     graph, y = graphs.karate(), np.eye(34)[0]
     x = wk.solve_ode(graph, y, 1.0, method="polynomial").x
     for engine in ("cpu", CPU(2)):
         assert np.array_equal(wk.solve_ode(graph, y, 1.0, method="polynomial", engine=engine).x, x)
-    with pytest.raises(ValueError, match=r"solve_ode: engine must be None or walkernel\.engines\.CPU\(\), "):
+    with pytest.raises(ValueError, match=r"solve_ode: engine must be None, a CPU or a CUDA device, "):
         wk.solve_ode(graph, y, 1.0, method="polynomial", engine=Elsewhere())
     monkeypatch.setenv("WALKERNEL_ENGINE", "cuda")  # which is meant for walks
     assert np.array_equal(wk.solve_ode(graph, y, 1.0, method="polynomial").x, x)
+
+
+def test_a_device_that_is_missing_is_not_taken_for_a_time_that_is_too_long():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("the device is there")
+    with pytest.raises(
+        ValueError, match=r"solve_ode: device must be an available device, got cuda, but no CUDA"
+    ):
+        wk.solve_ode(graphs.karate(), None, 1.0, initial=np.ones(34), engine="cuda")
