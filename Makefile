@@ -25,7 +25,8 @@ test-all: export WALKERNEL_TEST_DEPTH = long
 NOT_LOOPS := tasks experiments planning/test_plan.py planning/test_planning.py planning/test_tolerance.py \
 	operators/test_explain.py operators/test_stitched.py operators/test_wide_kernels.py operators/test_scale_laws.py \
 	kernels/test_near_poles.py torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
-	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py
+	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py \
+	torch/test_graph_networks.py operators/test_sparse_rows.py operators/test_eigenvectors.py
 
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
@@ -60,7 +61,9 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/error_bars.py
 	$(BIN)/python benchmarks/tolerance.py --quick
 	$(BIN)/python benchmarks/accuracy.py --quick
+	$(BIN)/python benchmarks/pruning.py --quick
 	$(BIN)/python benchmarks/regimes.py --quick
+	$(BIN)/python benchmarks/local.py --quick
 	$(BIN)/python benchmarks/gp.py calibration scale --quick
 
 clean:

@@ -29,9 +29,19 @@ from walkernel.torch._walk_tensors import WalkTensors
 
 if TYPE_CHECKING:
     from walkernel.torch._gpytorch import GRFKernel
+    from walkernel.torch._graph_networks import KernelDiffusion, LaplacianEncoding, RandomWalkEncoding
     from walkernel.torch._operator import WalkCovariance
 
-_GPYTORCH_NAMES = {"WalkCovariance": "_operator", "GRFKernel": "_gpytorch"}
+_GPYTORCH = ("GPyTorch", "gp", ("gpytorch", "linear_operator"))
+_PYG = ("PyTorch Geometric", "pyg", ("torch_geometric",))
+_LATE = {
+    "GRFKernel": ("_gpytorch", _GPYTORCH),
+    "KernelDiffusion": ("_graph_networks", _PYG),
+    "LaplacianEncoding": ("_graph_networks", _PYG),
+    "RandomWalkEncoding": ("_graph_networks", _PYG),
+    "WalkCovariance": ("_operator", _GPYTORCH),
+}
+"""Names that need another package: their modules, and what this is called, its extra and its modules."""
 
 __all__ = [
     "Bounds",
@@ -39,9 +49,12 @@ __all__ = [
     "FreeModulation",
     "GRFKernel",
     "HeldOutErrors",
+    "KernelDiffusion",
     "KernelFit",
+    "LaplacianEncoding",
     "ModulationPair",
     "NeuralModulation",
+    "RandomWalkEncoding",
     "Schedule",
     "TaskFit",
     "WalkCovariance",
@@ -58,15 +71,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _GPYTORCH_NAMES:
+    if name not in _LATE:
         raise AttributeError(f"module 'walkernel.torch' has no attribute {name!r}")
+    module, (package, extra, roots) = _LATE[name]
     try:
-        value = getattr(importlib.import_module(f"walkernel.torch.{_GPYTORCH_NAMES[name]}"), name)
+        value = getattr(importlib.import_module(f"walkernel.torch.{module}"), name)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("gpytorch", "linear_operator"):
+        if (error.name or "").partition(".")[0] not in roots:
             raise
         raise ImportError(
-            f"walkernel.torch.{name} needs GPyTorch. Install it with `pip install walkernel[gp]`."
+            f"walkernel.torch.{name} needs {package}. Install it with `pip install walkernel[{extra}]`."
         ) from error
     globals()[name] = value
     return value

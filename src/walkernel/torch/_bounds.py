@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from walkernel._checks import check_instance, real_number, whole_number
+from walkernel._checks import MATRICES, check_instance, one_of, real_number, whole_number
 from walkernel.features import spectral_radius
 from walkernel.graph import Graph
 from walkernel.theory import rademacher_bound
@@ -58,7 +58,7 @@ def learned_bounds(
         The graph, of which the spectral radius of M is used.
     n_samples : int
         Number of training nodes.
-    matrix : {"normalized", "adjacency", "combinatorial"}
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
     margin, delta : float
         The margin of the loss, and the probability that the bound fails.
@@ -78,7 +78,7 @@ def learned_bounds(
     m = whole_number("n_samples", n_samples, 1)
     margin = real_number("margin", margin, above=0)
     delta = real_number("delta", delta, above=0, below=1)
-    rho = spectral_radius(graph, matrix)
+    rho = spectral_radius(graph, one_of("matrix", matrix, MATRICES))
     n_terms = modulation.n_terms() if length is None else whole_number("length", length, 1)
     first, second = (side.detach().cpu().double().numpy() for side in modulation.sides(n_terms))
     alpha = np.abs(np.convolve(first, second))

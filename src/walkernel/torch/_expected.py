@@ -91,7 +91,8 @@ class ExpectedError:
         graph: Graph, kernel: Kernel, sampler: Sampler, survival: np.ndarray, transpose: bool
     ) -> np.ndarray:
         """Return v_l, (lengths, nodes)."""
-        moments = step_law(graph, kernel.matrix, sampler.transition, transpose and graph.directed)
+        turned = transpose and not graph.is_symmetric(kernel.matrix)
+        moments = step_law(graph, kernel.matrix, sampler.transition, turned)
         Q = moments.second_moments().T.tocsr()
         visits = [np.ones(graph.n_nodes)]
         while len(visits) < survival.size:

@@ -272,14 +272,15 @@ def _closed_form_length(graphs: list[Graph], kernel: Kernel, pairs: Pairs, modul
 
     Omitted terms of the start would be part of every estimate, but would never be trained.
     """
-    n, needed = pairs.sampler.longest + 1, 2
+    survival, needed = pairs.sampler.survival(), 2
+    n = survival.size
     growth = np.arange(n) * math.log(pairs.moment_growth(graphs))
     for f in (
         unbiased_sides(kernel, n)[0],
         *(side.detach().cpu().double().numpy() for side in modulation.sides(n)),
     ):
         with np.errstate(divide="ignore"):  # logarithms, because powers of large entries overflow
-            sizes = 2 * np.log(np.abs(f)) + growth - np.log(pairs.sampler.survival()[:n])
+            sizes = 2 * np.log(np.abs(f)) + growth - np.log(survival)
         if not np.isfinite(f).all():
             return n
         if f.any():

@@ -132,7 +132,7 @@ def fit_to_task(
     modulation : modulation, optional
         Where to start, and with it the family of f; it is not changed. The paper's network, nearly flat, with
         a decay for which the walks have finite variance, if not given.
-    matrix : {"normalized", "adjacency", "combinatorial"}
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
     walks : {"bank", "fresh"}
         Learn from ``n_samples`` samples of walks in turn, or from new walks in every epoch.

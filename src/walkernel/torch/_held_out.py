@@ -76,8 +76,9 @@ def check_pairs(
     check_instance("sampler", sampler, Sampler, SAMPLERS)
     n_walks = whole_number("n_walks", n_walks, 1, MAX_WALKS)
     one_of("ensembles", ensembles, ENSEMBLES)
-    if ensembles == "shared" and any(graph.directed for graph in graphs):
-        refuse("ensembles", "'independent' for a directed graph", ensembles)
+    if ensembles == "shared" and not all(graph.is_symmetric(matrix) for graph in graphs):
+        what = "a directed graph" if any(graph.directed for graph in graphs) else "matrix='random-walk'"
+        refuse("ensembles", f"'independent' for {what}", ensembles)
     return Pairs(n_walks, sampler, ensembles, matrix, resolve(engine))
 
 

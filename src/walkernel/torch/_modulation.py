@@ -123,7 +123,7 @@ class Modulation(ModulationBase):
         ----------
         length : int, optional
             Number of terms of f, zero beyond; as many as are not negligible if not given.
-        matrix : {"normalized", "adjacency", "combinatorial"}
+        matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
             The matrix M that f was learned for.
         """
         return SquaredSeries(self.modulation(self.n_terms() if length is None else length), matrix=matrix)

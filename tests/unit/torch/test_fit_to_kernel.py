@@ -363,8 +363,9 @@ def test_bad_arguments_are_refused(name):
 def test_divergent_kernels_and_coupled_walks_are_refused():
     with pytest.raises(wk.DivergentKernelError):
         fit(kernel=wk.RegularizedLaplacian(1, 2.0, matrix="adjacency"))
-    with pytest.raises(TypeError, match="closed form does not cover coupled walks"):
-        fit(walks="expected", sampler=wk.CoupledWalks((1.0, 0.5)))
+    for sampler in (wk.CoupledWalks((1.0, 0.5)), wk.PrunedWalks((1.0, 0.5, 0.1, 0.01), head=2)):
+        with pytest.raises(TypeError, match="closed form does not cover coupled walks"):
+            fit(walks="expected", sampler=sampler)
 
 
 @pytest.mark.parametrize(

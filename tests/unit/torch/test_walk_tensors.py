@@ -14,11 +14,14 @@ import walkernel as wk
 from walkernel.torch import WalkTensors, _sparse
 
 MATRICES = ["normalized", "adjacency", "combinatorial"]
+SIZES = wk.Diffusion(1.0).modulation(16)
 HEADED = wk.CoupledWalks((1.0, 0.6, 0.3, 0.2, 0.1, 0.05), head=2, group=4)
 SAMPLERS = {
     "independent": wk.IndependentWalks(0.3),
     "uniform": wk.IndependentWalks(0.3, transition="uniform"),
     "headed": HEADED,
+    "pruned": wk.PrunedWalks(SIZES, threshold=1e-3, head=3),
+    "unequal": wk.PrunedWalks(SIZES, threshold=0.06, head=3, unevenness=3.0, group=8),
 }
 
 
