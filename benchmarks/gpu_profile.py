@@ -1,0 +1,83 @@
+"""What the time of default features on a CUDA device goes into, kernel by kernel.
+
+    python benchmarks/gpu_profile.py [--out FILE]
+
+Times are sums over the kernels of one call, by PyTorch's profiler, after a call that compiles them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from core import random_graph, table
+from torch.profiler import ProfilerActivity, profile
+
+import walkernel as wk
+from walkernel.engines import CUDA, checked_spec, features_job
+from walkernel.engines._device_walks import Walker
+from walkernel.planning import Request, make_plan
+
+KERNELS = 16
+"""Kernels of each call that are listed; the rest is one row."""
+
+
+def profiled(title: str, run: Callable[[], object]) -> str:
+    """Return a table of the kernels of a call, the longest first."""
+    run()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    wall = 1e3 * (time.perf_counter() - begin)
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        run()
+        torch.cuda.synchronize()
+    kernels = sorted(
+        ((one.self_device_time_total / 1e3, one.count, one.key) for one in found.key_averages()), reverse=True
+    )
+    whole = sum(ms for ms, _, _ in kernels)
+    kernels = [one for one in kernels if one[0] > 0]
+    rest = kernels[KERNELS:]
+    rows = [[name[:100], str(count), f"{ms:.2f}"] for ms, count, name in kernels[:KERNELS]]
+    rows.append([f"{len(rest)} others", str(sum(one[1] for one in rest)), f"{sum(one[0] for one in rest):.2f}"])
+    return table(f"{title}: {wall:.1f} ms, kernels {whole:.1f} ms", ["kernel", "calls", "ms"], rows)
+
+
+def default_job(graph: wk.Graph, t: float):  # noqa: ANN201
+    """Return the walks and features that are the default at 400 steps from each node."""
+    kernel, n = wk.Diffusion(float(np.sqrt(2 * t))), graph.n_nodes
+    request = Request(graph, kernel, np.arange(n), "symmetric", "shared", None, 400.0 * n, None, 1, False)
+    plan = make_plan(request)
+    spec = checked_spec(graph, plan.n_walks, plan.sampler, 0, 0, None, "normalized", False)
+    return spec, features_job(spec, kernel)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    graphs = {"random": random_graph(10**6)}
+    if os.environ.get("WALKERNEL_DATA"):
+        graphs["road_fla"] = wk.load_dataset("road_fla").graph
+        graphs["soc_epinions"] = wk.load_dataset("soc_epinions").graph
+    parts = [f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d')}\n"]
+    engine = CUDA()
+    for name, graph in graphs.items():
+        for t in (1, 5):
+            spec, job = default_job(graph, t)
+            walker = Walker(engine, spec)
+            parts.append(profiled(f"{name}, t = {t}: heads", lambda: walker.at(spec.ids)))
+            parts.append(profiled(f"{name}, t = {t}: features", lambda: engine.features(job)))
+            print(*parts[-2:], sep="\n", flush=True)
+    if options.out is not None:
+        options.out.write_text("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
