@@ -11,6 +11,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ from core import random_graph, table
 from torch.profiler import ProfilerActivity, profile
 
 import walkernel as wk
-from walkernel.engines import CUDA, checked_spec, features_job
+from walkernel.engines import CUDA, FeatureJob, checked_spec, features_job
 from walkernel.engines._device_walks import Walker
 from walkernel.planning import Request, make_plan
+from walkernel.walks import WalkSpec
 
 KERNELS = 16
 """Kernels of each call that are listed; the rest is one row."""
@@ -45,11 +47,13 @@ def profiled(title: str, run: Callable[[], object]) -> str:
     kernels = [one for one in kernels if one[0] > 0]
     rest = kernels[KERNELS:]
     rows = [[name[:100], str(count), f"{ms:.2f}"] for ms, count, name in kernels[:KERNELS]]
-    rows.append([f"{len(rest)} others", str(sum(one[1] for one in rest)), f"{sum(one[0] for one in rest):.2f}"])
+    rows.append(
+        [f"{len(rest)} others", str(sum(one[1] for one in rest)), f"{sum(one[0] for one in rest):.2f}"]
+    )
     return table(f"{title}: {wall:.1f} ms, kernels {whole:.1f} ms", ["kernel", "calls", "ms"], rows)
 
 
-def default_job(graph: wk.Graph, t: float):  # noqa: ANN201
+def default_job(graph: wk.Graph, t: float) -> tuple[WalkSpec, FeatureJob]:
     """Return the walks and features that are the default at 400 steps from each node."""
     kernel, n = wk.Diffusion(float(np.sqrt(2 * t))), graph.n_nodes
     request = Request(graph, kernel, np.arange(n), "symmetric", "shared", None, 400.0 * n, None, 1, False)
@@ -72,8 +76,8 @@ def main() -> None:
         for t in (1, 5):
             spec, job = default_job(graph, t)
             walker = Walker(engine, spec)
-            parts.append(profiled(f"{name}, t = {t}: heads", lambda: walker.at(spec.ids)))
-            parts.append(profiled(f"{name}, t = {t}: features", lambda: engine.features(job)))
+            parts.append(profiled(f"{name}, t = {t}: heads", partial(walker.at, spec.ids)))
+            parts.append(profiled(f"{name}, t = {t}: features", partial(engine.features, job)))
             print(*parts[-2:], sep="\n", flush=True)
     if options.out is not None:
         options.out.write_text("\n".join(parts))

@@ -28,9 +28,10 @@ BLOCK = 128
 BYTES_PER_EDGE = 512
 """Memory of the device for each edge that is followed together; of more edges start nodes are divided."""
 FEWEST_EDGES = 2**26
-DEGREE_BITS = 28
-DEGREE = 2**DEGREE_BITS - 1
-HALF = 2.0**63
+ROOMS = (32, 128, 512)
+"""Edges up to which those of a start node are merged by one program, which compares all pairs of them."""
+MERGED, WIDTH, WARPS = 512, 32, 4
+"""Values of several rows that such a program holds; those of a run that are added up together; its warps."""
 
 
 class DeviceHead(NamedTuple):
@@ -85,14 +86,14 @@ Part = TypeVar("Part", DeviceHead, DeviceFront)
 
 
 class _Hop(NamedTuple):
-    """Entries of one length, sorted by start node, (entries,) each."""
+    """Entries of one length. A start node has as many places as edges led there, and the first are taken."""
 
-    rows: Tensor
+    rows: Tensor  # (places,) int32: the number of the start node
+    begins: Tensor  # (starts + 1,): where the places of each start node begin
+    counts: Tensor  # (starts,) int32: its entries
     nodes: Tensor
     loads: Tensor
     chances: Tensor
-    is_left: Tensor
-    """Whether walks may begin there, as edges are not followed any further."""
 
 
 class HeadFollower:
@@ -116,9 +117,8 @@ class HeadFollower:
             self._tensor(array) for array in (law.values, law.leave, law.enter, law.totals)
         )
         self._weights = self._values.abs() if law.weights.size else self._values[:0]
-        self._first, self._worths, self._laws = (
-            self._tensor(array) for array in (rule.first, rule.weights, rule.laws)
-        )
+        self._first, self._worths = self._tensor(rule.first), self._tensor(rule.weights)
+        self._rules = self._tensor(np.stack([rule.gains, np.full(self.depth, rule.threshold)], axis=1))
 
     @property
     def most_edges(self) -> int:
@@ -133,123 +133,148 @@ class HeadFollower:
     def follow(self, starts: Tensor) -> tuple[DeviceHead, DeviceFront]:
         """Return the heads of some start nodes, and where walks leave them."""
         n = starts.numel()
-        hops, edges = self._follow_hops(starts)
-        if hops is None:
-            heads, fronts = zip(*map(self.follow, (starts[: n // 2], starts[n // 2 :])), strict=True)
-            return _joined(heads), _joined(fronts)
-        lengths, entries = self._by_start(hops, n)
-        front, shifts = self._front(starts, lengths, entries)
-        if hops[0].rows.numel():
-            is_hop = lengths > 0
-            lengths, entries = lengths[is_hop], _Hop._make([tensor[is_hop] for tensor in entries])
-        indptr = ends_of_rows(entries.rows, n)
-        return DeviceHead(indptr, entries.nodes, lengths, entries.loads, edges, shifts), front
-
-    def _follow_hops(self, starts: Tensor) -> tuple[list[_Hop] | None, Tensor]:
-        """Return entries hop by hop, and the edges followed; no entries if there are too many edges.
-
-        Those of hop 0 are the start nodes that have edges, but none that are followed.
-        """
-        n, hops = starts.numel(), []
         edges = torch.zeros(n, dtype=torch.int64, device=self.device)
-        ones = self._enter.new_ones(n)
-        source = _Hop(torch.arange(n, device=self.device), starts, ones, ones, ones > 0)
-        for number in range(self.depth):
-            words = self._packed[source.nodes.long()]
-            degrees = words & DEGREE
-            saved = self._first[starts][source.rows] * source.chances * float(self.rule.gains[number])
-            is_followed = saved >= self.rule.threshold * degrees.double()
-            if number == 0:
-                is_followed |= self._enter[starts] == 0
-                stays = torch.nonzero(~is_followed & (degrees > 0))[:, 0]
-                hops.append(_Hop._make([tensor[stays] for tensor in source]))
-            else:
-                hops.append(source._replace(is_left=~is_followed))
-            kept = torch.nonzero(is_followed)[:, 0]
-            degrees = degrees[kept]
-            if n > 1 and int(degrees.sum()) > self.most_edges:
-                return None, edges
-            source = _Hop._make([tensor[kept] for tensor in source])
-            edges.index_add_(0, source.rows, degrees)
-            source = self._hop(source, words[kept] >> DEGREE_BITS, degrees)
-        return [*hops, source], edges
+        ones, places = self._enter.new_ones(n), torch.arange(n + 1, device=self.device)
+        nodes, rows = starts.to(self._indices.dtype), places[:n].int()
+        hops, left = [_Hop(rows, places, torch.ones_like(rows), nodes, ones, ones)], []
+        for number in range(self.depth + 1):
+            source = hops[-1]
+            ends, leaves = self._choose(starts, source, number)
+            left.append(leaves)
+            if number < self.depth:
+                begins = ends[source.begins]
+                widths = begins.diff()
+                total, longest = torch.stack([begins[-1], widths.amax() if n else begins[-1]]).tolist()
+                if n > 1 and total > self.most_edges:
+                    parts = zip(*map(self.follow, (starts[: n // 2], starts[n // 2 :])), strict=True)
+                    heads, fronts = parts
+                    return _joined(heads), _joined(fronts)
+                edges += widths
+                hops.append(self._hop(source, ends, begins, total, longest))
+        return self._collect(starts, hops, left, edges)
 
-    def _hop(self, source: _Hop, begins: Tensor, degrees: Tensor) -> _Hop:
-        """Hop along every edge of some nodes, to entries in the order in which they are met first."""
-        nodes = source.nodes.long()
-        loads, chances = source.loads * self._leave[nodes], source.chances / self._totals[nodes]
-        ends = offsets(degrees)
-        owners = torch.arange(degrees.numel(), dtype=torch.int32, device=self.device)
-        owners = torch.repeat_interleave(owners, degrees, output_size=int(ends[-1]))
-        loads, chances, keys = self._edges(owners, begins - ends[:-1], source.rows, loads, chances)
-        keys, order = torch.sort(keys, stable=True)
-        runs = torch.nonzero(begins_of_runs(keys))[:, 0]
-        by_first = ascending(order[runs], keys.numel())
-        loads, chances = sums_of_runs(loads, chances, order, runs)
-        keys = keys[runs[by_first]]
-        nodes = keys % self.n_nodes
-        loads = loads[by_first] * self._enter[nodes]
-        every = torch.ones_like(keys, dtype=torch.bool)
-        nodes = nodes.to(self._indices.dtype)
-        return _Hop(keys.div_(self.n_nodes, rounding_mode="floor"), nodes, loads, chances[by_first], every)
+    def _choose(self, starts: Tensor, source: _Hop, number: int) -> tuple[Tensor, Tensor]:
+        """Return where the edges of each place begin that are followed, and how many leaves are before it."""
+        from walkernel.engines._triton_heads import choose_edges
 
-    def _edges(
-        self, owners: Tensor, shifts: Tensor, rows: Tensor, loads: Tensor, chances: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what comes along each edge, load and chance, and where to, as row · n_nodes + node."""
-        from walkernel.engines._triton_walks import hop_along_edges
-
-        n = owners.numel()
-        result = loads.new_empty(n), loads.new_empty(n), rows.new_empty(n)
+        n, is_last = source.rows.numel(), number == self.depth
+        degrees, leaves = source.rows.new_empty(n), source.rows.new_empty(n)
+        arrays = source.rows, source.begins, source.counts, source.nodes, source.chances
         launch(
-            hop_along_edges, n, owners, shifts, rows, loads, chances, self._indices, self._values,
-            self._weights, *result, self.n_nodes, VALUES=self._values.numel() > 0,
+            choose_edges, n, starts, *arrays, self._packed, self._first, self._enter,
+            self._rules[min(number, self.depth - 1)], degrees, leaves, SOURCE=number == 0, LAST=is_last,
+        )  # fmt: skip
+        if self.rule.weights[number] <= 0:
+            leaves.zero_()
+        return offsets(degrees), offsets(leaves)
+
+    def _hop(self, source: _Hop, ends: Tensor, begins: Tensor, n_edges: int, longest: int) -> _Hop:
+        """Hop along the edges that are followed, to entries in the order in which they are met first."""
+        from walkernel.engines._triton_heads import hop_along_edges
+
+        rows = source.rows.new_empty(n_edges)
+        nodes, loads, chances = (
+            each.new_empty(n_edges) for each in (self._indices, source.loads, source.chances)
+        )
+        launch(
+            hop_along_edges, n_edges, ends, source.rows.numel(), source.rows, source.nodes, source.loads,
+            source.chances, self._packed, self._indices, self._leave, self._totals, self._values,
+            self._weights, rows, nodes, loads, chances, VALUES=self._values.numel() > 0,
             WEIGHTS=self._weights.numel() > 0,
         )  # fmt: skip
+        met = _Hop(rows, begins, torch.zeros_like(source.counts), nodes, loads, chances)
+        return self._merge(met, longest)
+
+    def _merge(self, met: _Hop, longest: int) -> _Hop:
+        """Add up what edges of a start node bring to the same node."""
+        from walkernel.engines._triton_heads import merge_rows
+
+        arrays = met.nodes, met.loads, met.chances
+        result = met._replace(
+            nodes=torch.empty_like(met.nodes),
+            loads=torch.empty_like(met.loads),
+            chances=torch.empty_like(met.chances),
+        )
+        outputs, widths, least = (result.nodes, result.loads, result.chances, result.counts), None, 0
+        for room in ROOMS:
+            if longest > least:
+                widths = met.begins.diff() if widths is None else widths
+                some = torch.nonzero((widths > least) & (widths <= room))[:, 0]
+                rows = max(1, MERGED // room)
+                launch_rows(merge_rows, some.numel(), rows, some, met.begins, *arrays, self._enter, *outputs,
+                            ROOM=room)  # fmt: skip
+            least = room
+        if longest > least:
+            self._merge_long_rows(met, result, least)
         return result
 
-    def _by_start(self, hops: list[_Hop], n: int) -> tuple[Tensor, _Hop]:
-        """Return the lengths of all entries, and these, by start node and then by length."""
-        ends = [ends_of_rows(hop.rows, n) for hop in hops]
-        begins = torch.stack(ends).sum(0)[:-1]
-        lengths = self._laws.new_empty(sum(hop.rows.numel() for hop in hops))
-        merged = _Hop._make([tensor.new_empty(lengths.numel()) for tensor in hops[-1]])
-        for length, (hop, end) in enumerate(zip(hops, ends, strict=True)):
-            place = torch.arange(hop.rows.numel(), device=self.device) + (begins - end[:-1])[hop.rows]
-            lengths[place] = length
-            for whole, part in zip(merged, hop, strict=True):
-                whole[place] = part.to(whole.dtype)
-            begins = begins + end.diff()
-        return lengths, merged
+    def _merge_long_rows(self, met: _Hop, result: _Hop, least: int) -> None:
+        """Add up what edges bring to the same node, of start nodes with more edges than that, by sorting."""
+        is_long = met.begins.diff() > least
+        edges = torch.nonzero(is_long[met.rows.long()])[:, 0]
+        keys, order = torch.sort(met.rows[edges].long() * self.n_nodes + met.nodes[edges], stable=True)
+        runs = torch.nonzero(begins_of_runs(keys))[:, 0]
+        by_first = ascending(order[runs], keys.numel())
+        loads, chances = sums_of_runs(met.loads[edges], met.chances[edges], order, runs)
+        keys = keys[runs[by_first]]
+        rows = keys.div(self.n_nodes, rounding_mode="floor")
+        nodes = keys - rows * self.n_nodes
+        counts = torch.bincount(rows, minlength=is_long.numel())
+        places = torch.arange(keys.numel(), device=self.device) + (met.begins - offsets(counts))[rows]
+        result.nodes[places] = nodes.to(result.nodes.dtype)
+        result.loads[places], result.chances[places] = loads[by_first] * self._enter[nodes], chances[by_first]
+        result.counts[is_long] = counts[is_long].int()
 
-    def _front(self, starts: Tensor, lengths: Tensor, entries: _Hop) -> tuple[DeviceFront, Tensor]:
-        """Return where walks leave heads, and the binary logarithms of their numbers."""
-        worths = self._worths[lengths.long()]
-        kept = torch.nonzero(entries.is_left & (worths > 0))[:, 0]
-        rows, nodes, loads, chances, _ = (tensor[kept] for tensor in entries)
-        chances *= worths[kept]
-        ends = ends_of_rows(rows, starts.numel())
-        sums = running_sums(chances, ends)
-        totals = sums.new_zeros(starts.numel())
-        totals[rows] = sums[(ends[1:] - 1)[rows]]
-        cuts = _words(sums / totals[rows] * 2.0**64)
-        loads = totals[rows] * loads / (chances * self._enter[nodes.long()])
-        laws = self._laws[lengths[kept].long()]
-        return DeviceFront(ends, nodes, cuts, loads, laws, guides(cuts, ends)), self._shifts(starts, totals)
+    def _collect(
+        self, starts: Tensor, hops: list[_Hop], left: list[Tensor], edges: Tensor
+    ) -> tuple[DeviceHead, DeviceFront]:
+        """Return heads and fronts of the entries of all hops; those of hop 0 are in no head."""
+        from walkernel.engines._triton_heads import collect_entries
+
+        n_left = [leaves[hop.begins].diff() for leaves, hop in zip(left, hops, strict=True)]
+        indptr, ends = offsets(sum(hop.counts for hop in hops[1:])), offsets(sum(n_left))
+        n_entries, n_places = torch.stack([indptr[-1], ends[-1]]).tolist()
+        head = [
+            self._indices.new_empty(n_entries),
+            hops[0].rows.new_empty(n_entries),
+            self._enter.new_empty(n_entries),
+        ]
+        rows, laws = (hops[0].rows.new_empty(n_places) for _ in range(2))
+        nodes = self._indices.new_empty(n_places)
+        loads, chances = (self._enter.new_empty(n_places) for _ in range(2))
+        to_head, to_front = indptr[:-1].clone(), ends[:-1].clone()
+        for length, (hop, leaves, own) in enumerate(zip(hops, left, n_left, strict=True)):
+            launch(
+                collect_entries, hop.rows.numel(), hop.rows, hop.begins, hop.counts, hop.nodes, hop.loads,
+                hop.chances, leaves, to_head, to_front, self._worths[length:], int(self.rule.laws[length]),
+                length, *head, rows, nodes, laws, loads, chances, HEAD=length > 0,
+            )  # fmt: skip
+            to_head += hop.counts if length else 0
+            to_front += own
+        cuts, totals = self._cut(ends, rows, nodes, loads, chances)
+        front = DeviceFront(ends, nodes, cuts, loads, laws, guides(rows, ends, cuts))
+        return DeviceHead._make([indptr, *head, edges, self._shifts(starts, totals)]), front
+
+    def _cut(
+        self, ends: Tensor, rows: Tensor, nodes: Tensor, loads: Tensor, chances: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the cuts of fronts, and Σ q w of each; loads become those that walks begin with."""
+        from walkernel.engines._triton_heads import cut_fronts
+
+        sums, totals = running_sums(chances, ends)
+        cuts = torch.empty_like(sums, dtype=torch.int64)
+        arrays = self._enter, totals, sums, chances, loads, cuts
+        launch(cut_fronts, cuts.numel(), rows, nodes, *arrays)
+        return cuts, totals
 
     def _shifts(self, starts: Tensor, totals: Tensor) -> Tensor:
         """Return binary logarithms of numbers of walks, relative to the number asked for, if unequal."""
         if not self.rule.unevenness:
-            return self._laws[:0]
+            return starts[:0].int()
         value, (least, most) = self.rule.unevenness * self._first[starts] * totals, self.rule.shifts
         mantissa, exponent = torch.frexp(value)
         nearest = torch.where(mantissa < math.sqrt(0.5), exponent - 1, exponent)
         return torch.where(value > 0, nearest.clamp(least, most), least).int()
-
-
-def ends_of_rows(rows: Tensor, n: int) -> Tensor:
-    """Return where each of n rows begins among sorted ones, and where the last one ends."""
-    return torch.searchsorted(rows, torch.arange(n + 1, device=rows.device))
 
 
 def begins_of_runs(keys: Tensor) -> Tensor:
@@ -269,37 +294,31 @@ def ascending(places: Tensor, n: int) -> Tensor:
     return order
 
 
-def _words(shares: Tensor) -> Tensor:
-    """Return numbers from 0 to 2⁶⁴ as unsigned words, held in signed ones; all bits are set at the end."""
-    high = torch.where(shares >= HALF, HALF, 0.0)
-    words = (shares - high).clamp(max=HALF - 1024.0).long() ^ torch.where(high > 0, -(2**63), 0)
-    return torch.where(shares >= 18446744073709549568.0, -1, words)
+def running_sums(values: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Return running sums of the values of each run, added one by one in their order, and whole sums."""
+    from walkernel.engines._triton_heads import add_along_runs
 
-
-def running_sums(values: Tensor, ends: Tensor) -> Tensor:
-    """Return running sums of the values of each run, added one by one in their order."""
-    from walkernel.engines._triton_walks import add_along_runs
-
-    sums = torch.empty_like(values)
-    launch(add_along_runs, ends.numel() - 1, values, ends, sums)
-    return sums
+    n = ends.numel() - 1
+    sums, totals = torch.empty_like(values), values.new_empty(n)
+    launch_rows(add_along_runs, n, max(1, MERGED // WIDTH), values, ends, sums, totals, WIDTH=WIDTH)
+    return sums, totals
 
 
 def sums_of_runs(loads: Tensor, chances: Tensor, order: Tensor, runs: Tensor) -> tuple[Tensor, Tensor]:
     """Return the sums of loads and of chances, each in an order, over runs that begin at given places."""
-    from walkernel.engines._triton_walks import add_runs
+    from walkernel.engines._triton_heads import add_runs
 
     sums = loads.new_empty(runs.numel()), chances.new_empty(runs.numel())
     launch(add_runs, runs.numel(), loads, chances, order, runs, *sums, order.numel())
     return sums
 
 
-def guides(cuts: Tensor, ends: Tensor) -> Tensor:
+def guides(rows: Tensor, ends: Tensor, cuts: Tensor) -> Tensor:
     """Return by the first bits of a draw how far from the begin of a front to look for its place."""
-    from walkernel.engines._triton_walks import fill_guides
+    from walkernel.engines._triton_heads import fill_guides
 
     guide = torch.zeros(2 * cuts.numel(), dtype=torch.int32, device=cuts.device)
-    launch(fill_guides, ends.numel() - 1, cuts, ends, guide)
+    launch(fill_guides, guide.numel(), rows, ends, cuts, guide)
     return guide
 
 
@@ -308,6 +327,13 @@ def launch(kernel: Any, n: int, *arguments: Any, **options: Any) -> None:
     if n:
         with launching_on(arguments[0].device):
             kernel[(-(-n // BLOCK),)](*arguments, n, **options, BLOCK=BLOCK)
+
+
+def launch_rows(kernel: Any, n: int, rows: int, *arguments: Any, **options: Any) -> None:
+    """Launch a kernel whose programs have some of n rows each, which is its argument after all others."""
+    if n:
+        with launching_on(arguments[0].device):
+            kernel[(-(-n // rows),)](*arguments, n, **options, ROWS=rows, num_warps=WARPS)
 
 
 def _joined(parts: Sequence[Part]) -> Part:
