@@ -19,4 +19,5 @@ def larger_programs(monkeypatch):
     """What the interpreter needs grows with the number of programs, and hardly with their size."""
     monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", 512)
     monkeypatch.setattr("walkernel.engines._device_heads.BLOCK", 4096)
-    monkeypatch.setattr("walkernel.engines._device_heads.MERGED", 4096)
+    monkeypatch.setattr("walkernel.engines._device_heads.ROWS", 256)
+    monkeypatch.setattr("walkernel.engines._device_heads.STARTS", 64)

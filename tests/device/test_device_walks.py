@@ -62,7 +62,7 @@ def test_heads_that_follow_all_edges_are_whole(device):
 @pytest.mark.parametrize("sampler", ["long head", "unequal"])
 @pytest.mark.parametrize("kind", ["weighted", "isolated"])
 def test_start_nodes_are_divided_where_heads_follow_many_edges(kind, sampler, device, monkeypatch):
-    monkeypatch.setattr(HeadFollower, "most_edges", 100)
+    monkeypatch.setattr(HeadFollower, "most_edges", 1000)
     graph = graphs.KINDS[kind]()
     here = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler], engine=CUDA(device, "float64")).deposits
     there = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler]).deposits

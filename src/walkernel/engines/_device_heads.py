@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel.engines._tensors import launching_on, offsets
+from walkernel.engines._tensors import launching_on, offsets, to_device
 from walkernel.walks import Head
 
 if TYPE_CHECKING:
@@ -30,8 +29,12 @@ BYTES_PER_EDGE = 512
 FEWEST_EDGES = 2**26
 ROOMS = (32, 128, 512)
 """Edges up to which those of a start node are merged by one program, which compares all pairs of them."""
-MERGED, WIDTH, WARPS = 512, 32, 4
-"""Values of several rows that such a program holds; those of a run that are added up together; its warps."""
+STARTS = 1
+"""Start nodes whose edges are followed and merged by one program."""
+LANES, SHARE, PROGRAMS = 64, 4096, 16
+"""Edges that a program follows together, those for which a start node gets one more, and how many it gets."""
+ROWS, WIDTH = 16, 32
+"""Runs whose values one program adds up, and values of each at a time."""
 
 
 class DeviceHead(NamedTuple):
@@ -109,16 +112,23 @@ class HeadFollower:
 
     def __init__(self, spec: WalkSpec, packed: Tensor, indices: Tensor) -> None:
         self._packed, self._indices, self.device = packed, indices, packed.device
-        law, rule = spec.hops, spec.rule
-        assert law is not None
+        rule = spec.rule
         assert rule is not None
         self.n_nodes, self.rule, self.depth = spec.graph.n_nodes, rule, rule.gains.size
-        self._values, self._leave, self._enter, self._totals = (
-            self._tensor(array) for array in (law.values, law.leave, law.enter, law.totals)
-        )
-        self._weights = self._values.abs() if law.weights.size else self._values[:0]
-        self._first, self._worths = self._tensor(rule.first), self._tensor(rule.weights)
-        self._rules = self._tensor(np.stack([rule.gains, np.full(self.depth, rule.threshold)], axis=1))
+        key = "device law", str(self.device), spec.matrix, spec.sampler.transition, spec.transpose
+        law = spec.graph.derived(key, lambda: self._law(spec))
+        self._values, self._weights, self._leave, self._enter, self._totals, self._first = law
+        self._worths = to_device(rule.weights, self.device)
+        thresholds = np.full(self.depth, rule.threshold)
+        self._rules = to_device(np.stack([rule.gains, thresholds], axis=1), self.device)
+
+    def _law(self, spec: WalkSpec) -> list[Tensor]:
+        """Return the law of hops; the law of steps has the same values and weights, or no weights."""
+        law = spec.hops
+        assert law is not None
+        arrays = law.values, law.leave, law.enter, law.totals, spec.table.first
+        values, *of_nodes = (to_device(array, self.device) for array in arrays)
+        return [values, values.abs() if law.weights.size else values[:0], *of_nodes]
 
     @property
     def most_edges(self) -> int:
@@ -126,9 +136,6 @@ class HeadFollower:
         if self.device.type != "cuda":
             return FEWEST_EDGES
         return max(FEWEST_EDGES, torch.cuda.get_device_properties(self.device).total_memory // BYTES_PER_EDGE)
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.tensor(np.ascontiguousarray(array), device=self.device)
 
     def follow(self, starts: Tensor) -> tuple[DeviceHead, DeviceFront]:
         """Return the heads of some start nodes, and where walks leave them."""
@@ -176,34 +183,38 @@ class HeadFollower:
         nodes, loads, chances = (
             each.new_empty(n_edges) for each in (self._indices, source.loads, source.chances)
         )
-        launch(
-            hop_along_edges, n_edges, ends, source.rows.numel(), source.rows, source.nodes, source.loads,
-            source.chances, self._packed, self._indices, self._leave, self._totals, self._values,
-            self._weights, rows, nodes, loads, chances, VALUES=self._values.numel() > 0,
-            WEIGHTS=self._weights.numel() > 0,
-        )  # fmt: skip
+        tables = self._packed, self._indices, self._leave, self._totals, self._values, self._weights
+        if n_edges:
+            n = source.counts.numel()
+            grid = -(-n // STARTS), max(1, min(PROGRAMS, longest // SHARE))
+            with launching_on(self.device):
+                hop_along_edges[grid](
+                    source.begins, source.counts, ends, source.nodes, source.loads, source.chances, *tables,
+                    rows, nodes, loads, chances, n, VALUES=self._values.numel() > 0,
+                    WEIGHTS=self._weights.numel() > 0, ROWS=STARTS, LANES=LANES, num_warps=1,
+                )  # fmt: skip
         met = _Hop(rows, begins, torch.zeros_like(source.counts), nodes, loads, chances)
         return self._merge(met, longest)
 
     def _merge(self, met: _Hop, longest: int) -> _Hop:
         """Add up what edges of a start node bring to the same node."""
-        from walkernel.engines._triton_heads import merge_rows
+        from walkernel.engines._triton_heads import merge_edges
 
-        arrays = met.nodes, met.loads, met.chances
         result = met._replace(
             nodes=torch.empty_like(met.nodes),
             loads=torch.empty_like(met.loads),
             chances=torch.empty_like(met.chances),
         )
-        outputs, widths, least = (result.nodes, result.loads, result.chances, result.counts), None, 0
-        for room in ROOMS:
-            if longest > least:
-                widths = met.begins.diff() if widths is None else widths
-                some = torch.nonzero((widths > least) & (widths <= room))[:, 0]
-                rows = max(1, MERGED // room)
-                launch_rows(merge_rows, some.numel(), rows, some, met.begins, *arrays, self._enter, *outputs,
-                            ROOM=room)  # fmt: skip
-            least = room
+        arrays = met.begins, met.nodes, met.loads, met.chances, self._enter
+        outputs, least = (result.nodes, result.loads, result.chances, result.counts), 0
+        n = met.counts.numel()
+        with launching_on(self.device):
+            for room in ROOMS:
+                if longest > least:
+                    merge_edges[(-(-n // STARTS),)](
+                        *arrays, *outputs, least, n, ROWS=STARTS, ROOM=room, num_warps=1
+                    )
+                least = room
         if longest > least:
             self._merge_long_rows(met, result, least)
         return result
@@ -300,7 +311,10 @@ def running_sums(values: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
 
     n = ends.numel() - 1
     sums, totals = torch.empty_like(values), values.new_empty(n)
-    launch_rows(add_along_runs, n, max(1, MERGED // WIDTH), values, ends, sums, totals, WIDTH=WIDTH)
+    if n:
+        with launching_on(values.device):
+            grid = (-(-n // ROWS),)
+            add_along_runs[grid](values, ends, sums, totals, n, ROWS=ROWS, WIDTH=WIDTH)
     return sums, totals
 
 
@@ -327,13 +341,6 @@ def launch(kernel: Any, n: int, *arguments: Any, **options: Any) -> None:
     if n:
         with launching_on(arguments[0].device):
             kernel[(-(-n // BLOCK),)](*arguments, n, **options, BLOCK=BLOCK)
-
-
-def launch_rows(kernel: Any, n: int, rows: int, *arguments: Any, **options: Any) -> None:
-    """Launch a kernel whose programs have some of n rows each, which is its argument after all others."""
-    if n:
-        with launching_on(arguments[0].device):
-            kernel[(-(-n // rows),)](*arguments, n, **options, ROWS=rows, num_warps=WARPS)
 
 
 def _joined(parts: Sequence[Part]) -> Part:

@@ -18,7 +18,15 @@ from torch import Tensor
 
 from walkernel._checks import Described, refuse
 from walkernel.engines._device_heads import DeviceFront, DeviceHead, HeadFollower
-from walkernel.engines._tensors import csr_of_counts, launching_on, offsets, rows_of, take, without_zeros
+from walkernel.engines._tensors import (
+    csr_of_counts,
+    launching_on,
+    offsets,
+    rows_of,
+    take,
+    to_device,
+    without_zeros,
+)
 from walkernel.features import FeatureMatrix, Record
 from walkernel.walks import Deposits, WalkSpec
 
@@ -31,6 +39,40 @@ SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 """Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
 MAX_SHARED = 4
 """Binary logarithm of the largest number of walks that share a draw."""
+
+
+class DeviceTable(NamedTuple):
+    """The walk table of a graph as tensors, words of 64 bits as signed integers."""
+
+    packed: Tensor
+    indices: Tensor
+    alias: Tensor
+    edge: Tensor
+    first: Tensor
+    inner: Tensor
+    last: Tensor
+
+    @staticmethod
+    def of(spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> DeviceTable:
+        """Return the table of a specification; it stays on the device as long as the graph is there."""
+        graph, name = spec.graph, str(torch.empty(0, device=device).device)
+
+        def build() -> DeviceTable:
+            table = spec.table
+            own = graph.indices if np.may_share_memory(table.indices, graph.indices) else None
+            indices = (
+                to_device(table.indices, device)
+                if own is None
+                else graph.derived(("indices", name), lambda: to_device(own, device))
+            )
+            floats = (table.edge, table.first, table.inner, table.last)
+            reals = [to_device(array, device, dtype) for array in floats]
+            return DeviceTable(
+                to_device(table.packed, device), indices, to_device(table.alias, device), *reals
+            )
+
+        key = "device table", name, dtype, spec.matrix, spec.sampler.transition, spec.transpose
+        return graph.derived(key, build)
 
 
 class Drawn(NamedTuple):
@@ -64,13 +106,13 @@ class Walker:
 
     def __init__(self, engine: CUDA, spec: WalkSpec) -> None:
         self.device, self.dtype = torch.device(str(engine.device)), getattr(torch, engine.dtype)
-        self.spec, table, law = spec, spec.table, spec.law
-        self._key = self._words(np.array([spec.seed], dtype=np.uint64))
-        self._law = [self._words(law.thresholds), self._tensor(law.guide)]
+        self.spec, law = spec, spec.law
+        self._key = self._tensor(np.array([spec.seed], dtype=np.uint64))
+        self._law = [self._tensor(law.thresholds), self._tensor(law.guide)]
         self._law_hops = self._tensor(law.hops.astype(np.int32))
-        self._packed, self._alias = self._words(table.packed), self._words(table.alias)
-        self._indices = self._tensor(table.indices)
-        self._floats = [self._reals(array) for array in (table.edge, table.first, table.inner, table.last)]
+        self._packed, self._indices, self._alias, *self._floats = DeviceTable.of(
+            spec, self.device, self.dtype
+        )
         has_head = spec.sampler.head > 0
         self._follower = HeadFollower(spec, self._packed, self._indices) if has_head else None
 
@@ -136,14 +178,7 @@ class Walker:
             yield part, self.at(ids[part])
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.tensor(np.ascontiguousarray(array), device=self.device)
-
-    def _reals(self, array: NDArray[np.float64]) -> Tensor:
-        return torch.tensor(np.ascontiguousarray(array), dtype=self.dtype, device=self.device)
-
-    def _words(self, array: NDArray[np.uint64]) -> Tensor:
-        """Return words of 64 bits as signed integers, which Triton and PyTorch support."""
-        return self._tensor(np.ascontiguousarray(array).view(np.int64))
+        return to_device(array, self.device)
 
     def draw(self) -> Drawn:
         """Return the number of steps of every walk, and where it leaves its head."""
@@ -200,7 +235,7 @@ class Walker:
 
     def factors(self, f: NDArray[np.float64] | None = None) -> Tensor:
         """Return 1 / S, multiplied by f at the length of a deposit if there is one, (laws, steps + 1)."""
-        return self._reals(self.spec.law.factors(f))
+        return to_device(self.spec.law.factors(f), self.device, self.dtype)
 
     def count_steps(self) -> int:
         """Return the number of steps of all walks."""

@@ -18,6 +18,13 @@ def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int,
     return torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
 
 
+def to_device(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Return an array as a tensor; words of 64 bits become signed integers."""
+    array = np.ascontiguousarray(array)
+    signed = array.view(np.int64) if array.dtype == np.uint64 else array
+    return torch.tensor(signed, dtype=dtype, device=device)
+
+
 def _silence_csr_warnings() -> None:
     """Trigger the warnings that PyTorch gives once per process about CSR tensors, and suppress them.
 

@@ -68,9 +68,9 @@ def choose_edges(
 
 @triton.jit
 def hop_along_edges(
+    begins,  # (starts + 1,) int64: the places of the entries of each start node
+    counts,  # (starts,) int32: the entries of each start node
     ends,  # (places + 1,) int64: where the edges of each entry begin, and where the last one's end
-    n_places,
-    rows,  # (places,) int32
     nodes,  # (places,)
     source_loads,  # (places,) float64
     source_chances,  # (places,) float64
@@ -80,45 +80,51 @@ def hop_along_edges(
     totals,  # (all nodes,) float64
     values,  # (entries of the matrix,) float64, if not all are one
     weights,  # (entries of the matrix,) float64, likewise
-    found_rows,  # (edges,) int32, filled
+    rows,  # (edges,) int32, filled
     found_nodes,  # (edges,), filled
     loads,  # (edges,), filled
     chances,  # (edges,), filled
-    n_edges,
+    n_starts,
     VALUES: tl.constexpr,
     WEIGHTS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    LANES: tl.constexpr,
 ):
-    """Send loads and chances along edges."""
-    edge = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    valid = edge < n_edges
-    source, after = edge * 0, edge * 0 + n_places
-    while tl.max((after - source).to(tl.int64), axis=0) > 1:
-        middle = (source + after) // 2
-        is_before = tl.load(ends + middle) <= edge
-        source, after = tl.where(is_before, middle, source), tl.where(is_before, after, middle)
-    node = tl.load(nodes + source, mask=valid, other=0).to(tl.int64)
-    load = tl.load(source_loads + source, mask=valid, other=0.0) * tl.load(
-        leave + node, mask=valid, other=0.0
-    )
-    chance = tl.load(source_chances + source, mask=valid, other=0.0)
-    chance = chance / tl.load(totals + node, mask=valid, other=1.0)
-    row_of_matrix = tl.load(packed + node, mask=valid, other=0) >> DEGREE_BITS
-    entry = row_of_matrix + edge - tl.load(ends + source, mask=valid, other=0)
-    if VALUES:
-        load *= tl.load(values + entry, mask=valid, other=0.0)
-    if WEIGHTS:
-        chance *= tl.load(weights + entry, mask=valid, other=0.0)
-    tl.store(found_rows + edge, tl.load(rows + source, mask=valid, other=0), mask=valid)
-    tl.store(found_nodes + edge, tl.load(indices + entry, mask=valid, other=0), mask=valid)
-    tl.store(loads + edge, load, mask=valid)
-    tl.store(chances + edge, chance, mask=valid)
+    """Send loads and chances along the edges of some start nodes, whose programs take them in turn."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    here = row < n_starts
+    begin = tl.load(begins + row, mask=here, other=0)
+    end = begin + tl.load(counts + row, mask=here, other=0)
+    edge = tl.load(ends + begin, mask=here, other=0) + tl.program_id(1) * LANES + tl.arange(0, LANES)[None, :]
+    last = tl.load(ends + end, mask=here, other=0)
+    while tl.max((edge < last).to(tl.int32)) > 0:
+        valid = edge < last
+        source, after = begin + edge * 0, end + edge * 0
+        while tl.max(after - source) > 1:
+            middle = (source + after) // 2
+            is_before = tl.load(ends + middle, mask=valid, other=0) <= edge
+            source, after = tl.where(is_before, middle, source), tl.where(is_before, after, middle)
+        node = tl.load(nodes + source, mask=valid, other=0).to(tl.int64)
+        load = tl.load(source_loads + source, mask=valid, other=0.0)
+        load *= tl.load(leave + node, mask=valid, other=0.0)
+        chance = tl.load(source_chances + source, mask=valid, other=0.0)
+        chance = chance / tl.load(totals + node, mask=valid, other=1.0)
+        entry = (tl.load(packed + node, mask=valid, other=0) >> DEGREE_BITS) + edge
+        entry -= tl.load(ends + source, mask=valid, other=0)
+        if VALUES:
+            load *= tl.load(values + entry, mask=valid, other=0.0)
+        if WEIGHTS:
+            chance *= tl.load(weights + entry, mask=valid, other=0.0)
+        tl.store(rows + edge, row + tl.zeros([ROWS, LANES], dtype=tl.int32), mask=valid)
+        tl.store(found_nodes + edge, tl.load(indices + entry, mask=valid, other=0), mask=valid)
+        tl.store(loads + edge, load, mask=valid)
+        tl.store(chances + edge, chance, mask=valid)
+        edge += tl.num_programs(1) * LANES
 
 
 @triton.jit
-def merge_rows(
-    chosen,  # (rows,) int64: which start nodes
-    begins,  # (starts + 1,) int64
+def merge_edges(
+    begins,  # (starts + 1,) int64: the edges of each start node
     nodes,  # (edges,)
     loads,  # (edges,) float64
     chances,  # (edges,) float64
@@ -127,41 +133,38 @@ def merge_rows(
     merged_loads,  # (edges,), filled
     merged_chances,  # (edges,), filled
     counts,  # (starts,) int32, filled: the entries of each start node
-    n_rows,
+    least,
+    n_starts,
     ROWS: tl.constexpr,
     ROOM: tl.constexpr,
 ):
-    """Add up what edges bring to the same node, of some start nodes with at most ROOM edges each.
+    """Add up what the edges of a start node bring to the same node; entries are as they are met first.
 
-    Entries are in the order in which their nodes are met first.
+    Start nodes of at most ``least`` edges, or of more than ROOM, are left to others.
     """
-    place = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    here = place < n_rows
-    row = tl.load(chosen + place, mask=here, other=0)
-    begin = tl.load(begins + row, mask=here, other=0)
-    width = tl.load(begins + row + 1, mask=here, other=0) - begin
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    begin = tl.load(begins + row, mask=row < n_starts, other=0)
+    width = tl.load(begins + row + 1, mask=row < n_starts, other=0) - begin
+    own = (width > least) & (width <= ROOM)
+    width = tl.where(own, width, 0)
     j = tl.arange(0, ROOM)[None, :]
-    valid = j < width[:, None]
-    node = tl.load(nodes + begin[:, None] + j, mask=valid, other=-1)
+    valid = j < width
+    node = tl.load(nodes + begin + j, mask=valid, other=-1)
     load = tl.zeros([ROWS, ROOM], dtype=tl.float64)
     chance = tl.zeros([ROWS, ROOM], dtype=tl.float64)
     is_first = valid
-    for i in range(tl.max(width, axis=0)):
-        inside = i < width
-        other = tl.load(nodes + begin + i, mask=inside, other=-2)
-        own_load = tl.load(loads + begin + i, mask=inside, other=0.0)
-        own_chance = tl.load(chances + begin + i, mask=inside, other=0.0)
-        same = node == other[:, None]
-        load = tl.where(same, load + own_load[:, None], load)
-        chance = tl.where(same, chance + own_chance[:, None], chance)
+    for i in range(tl.max(width)):
+        place, inside = begin + j * 0 + i, i + j * 0 < width
+        same = node == tl.load(nodes + place, mask=inside, other=-2)
+        load = tl.where(same, load + tl.load(loads + place, mask=inside, other=0.0), load)
+        chance = tl.where(same, chance + tl.load(chances + place, mask=inside, other=0.0), chance)
         is_first = is_first & ((same == 0) | (j <= i))
-    rank = tl.cumsum(is_first.to(tl.int32), axis=1) - 1
-    target = begin[:, None] + rank
+    target = begin + tl.cumsum(is_first.to(tl.int32), axis=1) - 1
     load *= tl.load(enter + node, mask=is_first, other=0.0)
     tl.store(merged_nodes + target, node, mask=is_first)
     tl.store(merged_loads + target, load, mask=is_first)
     tl.store(merged_chances + target, chance, mask=is_first)
-    tl.store(counts + row, tl.sum(is_first.to(tl.int32), axis=1), mask=here)
+    tl.store(counts + row, tl.sum(is_first.to(tl.int32), axis=1, keep_dims=True), mask=own)
 
 
 @triton.jit

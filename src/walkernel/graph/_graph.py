@@ -18,6 +18,7 @@ rows and columns.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ from walkernel.graph._assembly import (
     read_pyg,
     read_weights,
 )
+from walkernel.graph._csr import is_tensor, read_csr
 from walkernel.graph._labels import Labels, fill_objects, find_ids, is_integer
 from walkernel.graph._store import GRAPH_FORMAT, goes_to_folder, open_store, plain_labels, write_store
 from walkernel.storage import Folder, any_entry, column_sums, count_self_loops, digest_arrays, row_sums
@@ -153,6 +155,40 @@ class Graph:
         arrays, is_directed = read_matrix(A, directed)
         check_not_empty(len(arrays.indptr) - 1)
         return cls(arrays, is_directed)
+
+    @classmethod
+    @door
+    def from_csr(cls, indptr: Any, indices: Any, weights: Any = None, *, directed: bool = False) -> Graph:
+        """Build a graph from the CSR arrays of its adjacency matrix, which are checked but not sorted.
+
+        This is the shortest way for large graphs: a few passes over the entries, made where the arrays are.
+        Indices on a CUDA device serve walks there without being sent again; do not change them afterwards.
+
+        Parameters
+        ----------
+        indptr : array or tensor of int, (n_nodes + 1,)
+        indices : array or tensor of int, (n_entries,)
+            Columns, ascending in each row and none twice. The edges of an undirected graph are given in both
+            directions.
+        weights : array or tensor of float, (n_entries,), optional
+            Similarities, of either sign.
+        directed : bool
+            Whether entry (i, j) is an edge from i to j only.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Graph.from_csr([0, 1, 3, 4], [1, 0, 2, 1])
+        Graph(n_nodes=3, n_edges=2, undirected, unweighted)
+        """
+        check_flag("directed", directed)
+        graph = cls(read_csr(indptr, indices, weights, directed), directed)
+        if is_tensor(indices) and indices.device.type != "cpu":
+            kind = "int32" if graph.indices.dtype == np.int32 else "int64"
+            graph.derived(
+                ("indices", str(indices.device)), lambda: indices.to(getattr(sys.modules["torch"], kind))
+            )
+        return graph
 
     @classmethod
     @door
