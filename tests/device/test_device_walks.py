@@ -62,7 +62,7 @@ def test_heads_that_follow_all_edges_are_whole(device):
 @pytest.mark.parametrize("sampler", ["long head", "unequal"])
 @pytest.mark.parametrize("kind", ["weighted", "isolated"])
 def test_start_nodes_are_divided_where_heads_follow_many_edges(kind, sampler, device, monkeypatch):
-    monkeypatch.setattr(HeadFollower, "most_edges", 1000)
+    monkeypatch.setattr(HeadFollower, "most_edges", 2500)
     graph = graphs.KINDS[kind]()
     here = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler], engine=CUDA(device, "float64")).deposits
     there = wk.sample_walks(graph, 16, sampler=SAMPLERS[sampler]).deposits
@@ -259,8 +259,10 @@ def test_all_that_features_tell(kind, sampler, apart, keep, device):
         assert [one.n_steps for one in unread] == [one.n_steps for one in found]
 
 
-def test_rows_sorted_by_programs_of_their_own(device):
-    """Rows that end and begin with the same node stay apart, and rows may be empty."""
+@pytest.mark.parametrize("sizes", [(64,), (2,), (4,)])
+def test_rows_sorted_by_programs_of_their_own(sizes, device, monkeypatch):
+    """Rows that end and begin with the same node stay apart, rows may be empty, and long ones are sorted."""
+    monkeypatch.setattr("walkernel.engines._device_walks.SORT_SIZES", sizes)
     indptr = torch.tensor([0, 0, 3, 3, 8, 9], device=device)
     nodes = torch.tensor([4, 1, 4, 4, 0, 4, 2, 0, 4], dtype=torch.int32, device=device)
     values = torch.arange(1.0, 10.0, device=device)

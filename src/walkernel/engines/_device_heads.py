@@ -226,7 +226,7 @@ class HeadFollower:
         keys, order = torch.sort(met.rows[edges].long() * self.n_nodes + met.nodes[edges], stable=True)
         runs = torch.nonzero(begins_of_runs(keys))[:, 0]
         by_first = ascending(order[runs], keys.numel())
-        loads, chances = sums_of_runs(met.loads[edges], met.chances[edges], order, runs)
+        loads, chances = (sums_of_runs(each[edges], order, runs) for each in (met.loads, met.chances))
         keys = keys[runs[by_first]]
         rows = keys.div(self.n_nodes, rounding_mode="floor")
         nodes = keys - rows * self.n_nodes
@@ -318,12 +318,12 @@ def running_sums(values: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
     return sums, totals
 
 
-def sums_of_runs(loads: Tensor, chances: Tensor, order: Tensor, runs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sums of loads and of chances, each in an order, over runs that begin at given places."""
-    from walkernel.engines._triton_heads import add_runs
+def sums_of_runs(values: Tensor, order: Tensor, runs: Tensor) -> Tensor:
+    """Return the sums of values in an order, over runs that begin at given places, added one by one."""
+    from walkernel.engines._triton_walks import add_runs
 
-    sums = loads.new_empty(runs.numel()), chances.new_empty(runs.numel())
-    launch(add_runs, runs.numel(), loads, chances, order, runs, *sums, order.numel())
+    sums = values.new_empty(runs.numel())
+    launch(add_runs, runs.numel(), values, order, runs, sums, order.numel())
     return sums
 
 

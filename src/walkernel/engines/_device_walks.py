@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel._checks import Described, refuse
-from walkernel.engines._device_heads import DeviceFront, DeviceHead, HeadFollower
+from walkernel.engines._device_heads import (
+    DeviceFront,
+    DeviceHead,
+    HeadFollower,
+    begins_of_runs,
+    sums_of_runs,
+)
 from walkernel.engines._tensors import (
     csr_of_counts,
     launching_on,
@@ -400,32 +406,49 @@ class DeviceRecord(Record):
 
 
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Sum the deposits of a row at the same node, by sorting all deposits."""
-    key, order = torch.sort(rows * shape[1] + nodes)
-    distinct, place = torch.unique_consecutive(key, return_inverse=True)
-    data = torch.zeros(distinct.numel(), dtype=values.dtype, device=values.device)
-    data.index_add_(0, place, values[order])
-    counts = torch.bincount(distinct // shape[1], minlength=shape[0])
-    return csr_of_counts(counts, distinct % shape[1], data, shape)
+    """Sum the deposits of a row at the same node, by sorting all deposits; sums have a fixed order."""
+    keys, order = torch.sort(rows * shape[1] + nodes, stable=True)
+    runs = torch.nonzero(begins_of_runs(keys))[:, 0]
+    distinct, data = keys[runs], sums_of_runs(values, order, runs)
+    rows = distinct.div(shape[1], rounding_mode="floor")
+    return csr_of_counts(torch.bincount(rows, minlength=shape[0]), distinct - rows * shape[1], data, shape)
 
 
 def coalesce_by_row(indptr: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Sum the deposits of a row at the same node; one Triton program sorts each row."""
+    """Sum the deposits of a row at the same node: one Triton program sorts each row but the longest ones."""
     from walkernel.engines._triton_walks import sort_rows
 
-    counts = indptr.diff()
-    if not nodes.numel() or int(counts.max()) > SORT_SIZES[-1]:
-        return coalesce(rows_of(indptr), nodes, values, shape)
+    counts, least = indptr.diff(), 0
     by_node, totals = torch.empty_like(nodes), torch.empty_like(values)
-    least = 0
+    longest = int(counts.max()) if nodes.numel() else 0
     for room in SORT_SIZES:
-        rows = torch.nonzero((counts > least) & (counts <= room))[:, 0]
+        rows = torch.nonzero((counts > least) & (counts <= room))[:, 0] if longest > least else counts[:0]
         if rows.numel():
             with launching_on(nodes.device):
                 sort_rows[(rows.numel(),)](rows, indptr, nodes, values, by_node, totals, ROOM=room)
         least = room
+    if longest > least:
+        _sort_long_rows(torch.nonzero(counts > least)[:, 0], indptr, nodes, values, by_node, totals)
     is_last = torch.ones(nodes.numel(), dtype=torch.bool, device=nodes.device)
     torch.ne(by_node[1:], by_node[:-1], out=is_last[:-1])
     is_last[indptr[1:][counts > 0] - 1] = True
     ends = offsets(is_last)[indptr]
     return csr_of_counts(ends.diff(), by_node[is_last], totals[is_last], shape)
+
+
+def _sort_long_rows(
+    rows: Tensor, indptr: Tensor, nodes: Tensor, values: Tensor, by_node: Tensor, totals: Tensor
+) -> None:
+    """Sort the deposits of some rows by node; the last of a node gets the sum of all of its values."""
+    counts = indptr.diff()[rows]
+    ends = offsets(counts)
+    places = torch.arange(int(ends[-1]), device=nodes.device)
+    places += torch.repeat_interleave(indptr[rows] - ends[:-1], counts)
+    numbers = torch.repeat_interleave(torch.arange(rows.numel(), device=nodes.device), counts)
+    order = torch.argsort(numbers * (int(nodes.max()) + 1) + nodes[places], stable=True)
+    own, numbers = nodes[places][order], numbers[order]
+    by_node[places] = own
+    begins = begins_of_runs(own) | begins_of_runs(numbers)
+    runs = torch.nonzero(begins)[:, 0]
+    last = torch.cat([runs[1:], runs.new_full((1,), own.numel())]) - 1
+    totals[places[last]] = sums_of_runs(values[places], order, runs)

@@ -168,36 +168,6 @@ def merge_edges(
 
 
 @triton.jit
-def add_runs(
-    loads,  # (values,) float64
-    chances,  # (values,) float64
-    order,  # (values,) int64
-    runs,  # (runs,) int64: where each run begins in that order
-    load_sums,  # (runs,), filled
-    chance_sums,  # (runs,), filled
-    n_values,
-    n_runs,
-    BLOCK: tl.constexpr,
-):
-    """Add the values of each run one by one, so that sums are those of a loop, bit by bit."""
-    run = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    valid = run < n_runs
-    place = tl.load(runs + run, mask=valid, other=0)
-    end = tl.load(runs + run + 1, mask=run + 1 < n_runs, other=n_values)
-    load = tl.zeros([BLOCK], dtype=tl.float64)
-    chance = tl.zeros([BLOCK], dtype=tl.float64)
-    going = valid & (place < end)
-    while tl.max(going.to(tl.int32), axis=0) > 0:
-        where = tl.load(order + place, mask=going, other=0)
-        load += tl.load(loads + where, mask=going, other=0.0)
-        chance += tl.load(chances + where, mask=going, other=0.0)
-        place += 1
-        going = going & (place < end)
-    tl.store(load_sums + run, load, mask=valid)
-    tl.store(chance_sums + run, chance, mask=valid)
-
-
-@triton.jit
 def collect_entries(
     rows,  # (places,) int32
     begins,  # (starts + 1,) int64

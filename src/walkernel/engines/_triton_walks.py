@@ -366,3 +366,28 @@ def sort_rows(
     _, total = tl.associative_scan((node, value), 0, _add_if_same)
     tl.store(sorted_nodes + begin + k, node, mask=here)
     tl.store(totals + begin + k, total, mask=here)
+
+
+@triton.jit
+def add_runs(
+    values,  # (values,)
+    order,  # (values,) int64
+    runs,  # (runs,) int64: where each run begins in that order
+    sums,  # (runs,), filled
+    n_values,
+    n_runs,
+    BLOCK: tl.constexpr,
+):
+    """Add the values of each run one by one, so that sums are those of a loop, bit by bit."""
+    run = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    valid = run < n_runs
+    place = tl.load(runs + run, mask=valid, other=0)
+    end = tl.load(runs + run + 1, mask=run + 1 < n_runs, other=n_values)
+    total = tl.zeros([BLOCK], dtype=sums.dtype.element_ty)
+    going = valid & (place < end)
+    while tl.max(going.to(tl.int32), axis=0) > 0:
+        where = tl.load(order + place, mask=going, other=0)
+        total += tl.load(values + where, mask=going, other=0.0)
+        place += 1
+        going = going & (place < end)
+    tl.store(sums + run, total, mask=valid)
