@@ -10,7 +10,7 @@ sparsity structure is fixed, its transpose is made once, and each derivative is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -168,11 +168,9 @@ class Structure:
     def entry_products(self, y: Tensor, x: Tensor) -> Tensor:
         """Return y_i · x_j at each entry (i, j), (nnz,), computed a few columns at a time."""
         step = max(1, MAX_GATHERED_ENTRIES // max(1, self.rows.numel()))
-        total = torch.zeros(self.rows.numel(), dtype=y.dtype, device=y.device)
-        for first in range(0, y.shape[1], step):
-            part = slice(first, first + step)
-            total += (y[:, part][self.rows] * x[:, part][self.columns]).sum(dim=1)
-        return total
+        pairs = zip(y.split(step, dim=1), x.split(step, dim=1), strict=True)
+        products = (a.index_select(0, self.rows) * b.index_select(0, self.columns) for a, b in pairs)
+        return reduce(torch.add, (each.sum(dim=1) for each in products))
 
 
 class _Product(torch.autograd.Function):

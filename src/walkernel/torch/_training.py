@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,8 @@ class Fit:
 
 MAX_ONE_THREAD_SIZE = 2**17
 """Size of the largest tensor of a step below which one thread is faster than several."""
+RECORDING_DEVICE = "cuda"
+"""The kind of device on which steps are recorded."""
 
 
 def train(
@@ -182,6 +185,13 @@ class _Recording(NamedTuple):
     gradients: list[Tensor | None]
 
 
+class _Room(NamedTuple):
+    """Where the steps of a fit are recorded, one after the other: their stream, and memory that they share."""
+
+    stream: torch.cuda.Stream
+    pool: tuple[int, int]
+
+
 class _Gradients:
     """Losses of steps, with their derivatives by the parameters of a modulation in ``grad``.
 
@@ -192,10 +202,8 @@ class _Gradients:
     def __init__(self, modulation: ModulationBase) -> None:
         self._modulation, self._parameters = modulation, list(modulation.parameters())
         self.device = self._parameters[0].device
-        self._replays = self.device.type == "cuda" and _is_repeatable(modulation)
+        self._replays = self.device.type == RECORDING_DEVICE and _is_repeatable(modulation)
         self._recordings: dict[Hashable, _Recording | None] = {}
-        if self._replays:
-            self._stream, self._pool = torch.cuda.Stream(self.device), torch.cuda.graph_pool_handle()
 
     def __call__(self, step: Step, epoch: int) -> Tensor:
         """Return the loss of a step."""
@@ -218,14 +226,18 @@ class _Gradients:
             self._recordings[step.key] = self._record(step, epoch)
         return self._recordings[step.key]
 
+    @cached_property
+    def _room(self) -> _Room:
+        return _Room(torch.cuda.Stream(self.device), torch.cuda.graph_pool_handle())
+
     def _record(self, step: Step, epoch: int) -> _Recording | None:
         """Record a step, or give up all recordings if the device cannot."""
-        graph = torch.cuda.CUDAGraph()
         try:
+            graph = torch.cuda.CUDAGraph()
             with (
                 torch.cuda.device(self.device),
                 torch.cuda.stream(torch.cuda.current_stream()),  # which a failure would not restore
-                torch.cuda.graph(graph, pool=self._pool, stream=self._stream),
+                torch.cuda.graph(graph, pool=self._room.pool, stream=self._room.stream),
             ):
                 loss = self._compute(step, epoch)
         except RuntimeError:

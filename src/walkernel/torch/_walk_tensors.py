@@ -151,7 +151,7 @@ class WalkTensors:
         self.check_dtype_and_device("f", f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._load_matrix @ f[:, None])[:, 0]
+        return (self._load_matrix @ f[:, None]).squeeze(1)
 
     def matmul(
         self,
