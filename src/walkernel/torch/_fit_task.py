@@ -125,14 +125,16 @@ def fit_to_task(
         classes.
     loss : callable
         Of (prediction (b, k), target (b, k) or (b,)); ``angular_loss``, ``squared_loss``,
-        ``cross_entropy_loss`` or any differentiable function.
+        ``cross_entropy_loss`` or any differentiable function. On a CUDA device steps with the first three,
+        from a bank, are recorded once and replayed, which is faster.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation, optional
-        Where to start, and with it the family of f; it is not changed. The paper's network, nearly flat, with
-        a decay for which the walks have finite variance, if not given.
+        Where to start, and with it the family of f; it is not changed. Training is on the device of its
+        parameters, and walks that ``engine`` has sampled there stay there. The paper's network, nearly flat,
+        with a decay for which the walks have finite variance, if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
     walks : {"bank", "fresh"}

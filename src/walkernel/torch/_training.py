@@ -186,7 +186,7 @@ class _Recording(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Where the steps of a fit are recorded, one after the other: their stream, and memory that they share."""
+    """Where the steps of a fit are recorded: their stream, and the memory that they share."""
 
     stream: torch.cuda.Stream
     pool: tuple[int, int]
