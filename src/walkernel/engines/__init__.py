@@ -19,14 +19,22 @@ if TYPE_CHECKING:
     from walkernel.engines._cluster import open_client
     from walkernel.engines._cuda import CUDA
     from walkernel.engines._dask import Dask
+    from walkernel.engines._device_walks import DeviceRecord
     from walkernel.engines._tensors import csr_tensor
 
-_LATE = {"CUDA": "_cuda", "Dask": "_dask", "csr_tensor": "_tensors", "open_client": "_cluster"}
+_LATE = {
+    "CUDA": "_cuda",
+    "Dask": "_dask",
+    "DeviceRecord": "_device_walks",
+    "csr_tensor": "_tensors",
+    "open_client": "_cluster",
+}
 
 __all__ = [
     "CPU",
     "CUDA",
     "Dask",
+    "DeviceRecord",
     "Engine",
     "FeatureJob",
     "StoredFeatures",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from walkernel.torch._held_out import (
     unbiased_sides,
 )
 from walkernel.torch._modulation import ModulationBase, NeuralModulation
-from walkernel.torch._training import Fit, Schedule, Trained, train
+from walkernel.torch._training import Fit, Schedule, Step, Trained, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import Sampler
 
@@ -239,14 +240,15 @@ class _KernelTask:
             for place, graph in enumerate(self.graphs)
         ]
 
-    def steps(self, epoch: int) -> Iterator[Tensor]:
-        """Yield the single loss of an epoch."""
+    def steps(self, epoch: int) -> Iterator[Step]:
+        """Yield the single step of an epoch."""
         if self.walks == "expected":
-            yield self._expected_error()
+            yield Step(self._expected_error, key=0)
         elif self.walks == "bank":
-            yield self._error(self.bank[epoch % len(self.bank)])
+            number = epoch % len(self.bank)
+            yield Step(partial(self._error, self.bank[number]), number)
         else:
-            yield self._error(self._sample(TRAINING, epoch))
+            yield Step(partial(self._error, self._sample(TRAINING, epoch)), None)
 
     @torch.no_grad()
     def evaluate(self) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,9 @@ from walkernel.engines import Engine
 from walkernel.graph import Graph
 from walkernel.torch._bounds import learned_bounds
 from walkernel.torch._held_out import SELECTION, TRAINING, Pairs, check_pairs
-from walkernel.torch._losses import NO_ANGLE, angular_loss
+from walkernel.torch._losses import LOSSES, NO_ANGLE, angular_loss
 from walkernel.torch._modulation import ModulationBase, NeuralModulation, check_modulation
-from walkernel.torch._training import Fit, Schedule, check_loss, train
+from walkernel.torch._training import Fit, Schedule, Step, check_loss, train
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import Sampler
 
@@ -124,14 +125,16 @@ def fit_to_task(
         classes.
     loss : callable
         Of (prediction (b, k), target (b, k) or (b,)); ``angular_loss``, ``squared_loss``,
-        ``cross_entropy_loss`` or any differentiable function.
+        ``cross_entropy_loss`` or any differentiable function. On a CUDA device steps with the first three,
+        from a bank, are recorded once and replayed, which is faster.
     n_walks : int
         Walks from each node.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation, optional
-        Where to start, and with it the family of f; it is not changed. The paper's network, nearly flat, with
-        a decay for which the walks have finite variance, if not given.
+        Where to start, and with it the family of f; it is not changed. Training is on the device of its
+        parameters, and walks that ``engine`` has sampled there stay there. The paper's network, nearly flat,
+        with a decay for which the walks have finite variance, if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
     walks : {"bank", "fresh"}
@@ -250,6 +253,10 @@ class _Task:
         order = self.random.permutation(self.values.ids.size)
         n_validation = min(max(1, round(self.validation_share * order.size)), order.size - 2)
         self.validation, self.training = order[:n_validation], order[n_validation:]
+        spread = self.values.spread
+        self._is_training = spread.new_zeros(len(spread), 1)
+        self._is_training[self.training] = 1
+        self._known, self._batches = self._is_training.clone(), dict[int, Tensor]()
         self.validation_walks = self._sample(SELECTION, 0)
         self.bank = [self._sample(TRAINING, k) for k in range(self.n_in_bank)]
 
@@ -258,37 +265,47 @@ class _Task:
         key, values = (purpose, self.seed, number), self.values
         return self.pairs.tensors(self.graph, *key, like=values.spread, ids=values.ids)
 
-    def steps(self, epoch: int) -> Iterator[Tensor]:
-        """Hide some nodes and yield the losses of batches of them."""
+    def steps(self, epoch: int) -> Iterator[Step]:
+        """Hide some nodes and yield a step for each batch of them.
+
+        The nodes are written to the same tensors in every epoch.
+        """
         n_hidden = min(max(1, round(self.masked * self.training.size)), self.training.size - 1)
-        hidden, known = np.split(self.random.permutation(self.training), [n_hidden])
-        sample = self.bank[epoch % len(self.bank)] if self.bank else self._sample(TRAINING, epoch)
-        size = self.batch_size or hidden.size
-        for first in range(0, hidden.size, size):
-            yield self._loss_at(hidden[first : first + size], known, sample)
+        order = torch.from_numpy(self.random.permutation(self.training)[:n_hidden])
+        hidden = order.to(self._known.device, non_blocking=True)
+        number = epoch % len(self.bank) if self.bank else epoch
+        sample = self.bank[number] if self.bank else self._sample(TRAINING, epoch)
+        self._known.copy_(self._is_training).index_fill_(0, hidden, 0)
+        for part in hidden.split(self.batch_size or n_hidden):
+            size = part.numel()
+            batch = self._batches.setdefault(size, torch.empty_like(part)).copy_(part)
+            key = (number, size) if self.bank and self.loss in LOSSES else None
+            yield Step(partial(self._loss_at, batch, self._known, sample), key)
 
     @torch.no_grad()
     def evaluate(self) -> float:
         """Return the loss at the validation nodes, predicted from all training nodes."""
-        loss = self._loss_at(self.validation, self.training, self.validation_walks)
+        hidden = torch.from_numpy(self.validation).to(self._known.device)
+        loss = self._loss_at(hidden, self._is_training, self.validation_walks)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
-            check_loss(0, loss)
+            check_loss(loss)
         return float(loss)
 
     def _loss_at(
-        self, hidden: NDArray[np.int64], known: NDArray[np.int64], sample: tuple[WalkTensors, WalkTensors]
+        self,
+        hidden: Tensor,  # (b,)
+        is_known: Tensor,  # (n, 1): ones and zeros
+        sample: tuple[WalkTensors, WalkTensors],
     ) -> Tensor:
         left, right = sample
         first, second = self.modulation.sides(max(left.n_lengths, right.n_lengths))
         spread = self.values.spread
-        is_known = torch.zeros(len(spread), 1, dtype=spread.dtype, device=spread.device)
-        is_known[known] = 1
         columns = torch.cat([spread, torch.ones_like(is_known)], dim=1) if self.normalize else spread
-        predicted = left.select(hidden).matmul(first, right.t_matmul(second, is_known * columns))
+        predicted = left.matmul_at(hidden, first, right.t_matmul(second, is_known * columns))
         if self.normalize:
             predicted, weight = predicted[:, :-1], predicted[:, -1:]
-            predicted = predicted / torch.where(weight == 0, 1, weight)
-        return self.loss(predicted, self.values.targets[hidden])
+            predicted = predicted / weight.masked_fill(weight == 0, 1)
+        return self.loss(predicted, self.values.targets.index_select(0, hidden))
 
 
 def _values(graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:

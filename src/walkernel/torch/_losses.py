@@ -45,6 +45,10 @@ def squared_loss(
     return (prediction - target).square().mean()
 
 
+LOSSES = (angular_loss, cross_entropy_loss, squared_loss)
+"""Losses that do the same operations whenever they are called, and none that waits for a device."""
+
+
 def _same_shape(prediction: Tensor, target: Tensor) -> None:
     """Refuse targets whose shape would be broadcast against the predictions."""
     if prediction.shape != target.shape:

@@ -216,7 +216,7 @@ class NeuralModulation(Modulation):
         x = lengths[:, None]
         for layer in self.layers[:-1]:
             x = ACTIVATIONS[self.activation](layer(x))
-        x = self.layers[-1](x)[:, 0]
+        x = self.layers[-1](x).squeeze(1)
         return self.amplitude * self.decay**lengths * (x if self.signed else nn.functional.softplus(x))
 
     def settings(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Sparse products that can be differentiated with respect to the entries of the matrix.
 
 PyTorch multiplies CSR matrices fast, but differentiates such products on some platforms only. Here the
-sparsity structure is fixed and stored with its transpose, and each derivative is explicit:
+sparsity structure is fixed, its transpose is made once, and each derivative is explicit:
 
     y = A x        ∂/∂x = Aᵀ g        ∂/∂A_ij = g_i · x_j
     K = A Bᵀ       ∂/∂A = G B         ∂/∂B = Gᵀ A        at the entries of A and of B
@@ -10,6 +10,7 @@ sparsity structure is fixed and stored with its transpose, and each derivative i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -18,44 +19,57 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel.engines import csr_tensor
+from walkernel.engines._tensors import csr_tensor, offsets, rows_of
 from walkernel.torch._sparse_loops import add_products, sum_products
 
 MAX_GATHERED_ENTRIES = 2**25
 """Floats that the derivative with respect to the entries gathers at once."""
 LOOP_DEVICE = "cpu"
-"""The device on which compiled loops are faster than products of PyTorch."""
+"""The device on which compiled loops are faster than products and sorts of PyTorch."""
+PART_SIZE = 256
+"""Entries of a long row that one part of it has at most."""
 
 
 class FixedMatrix:
-    """A sparse matrix B whose entries never change, with its transpose.
+    """A sparse matrix B whose entries never change.
 
     Parameters
     ----------
-    matrix : csr_array, (rows, columns)
-    device : device
-    dtype : dtype
+    structure : Structure
+        Where its entries are.
+    values : Tensor, (nnz,)
+        The entries.
     """
 
-    def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device, dtype: torch.dtype) -> None:
-        small = max(matrix.nnz, *matrix.shape) < 2**31
-        self.shape: tuple[int, int] = matrix.shape
-        self._own, self._transpose = (
-            (
-                _indices(side.indptr, small, device),
-                _indices(side.indices, small, device),
-                torch.as_tensor(side.data, dtype=dtype, device=device),
-            )
-            for side in (matrix, matrix.T.tocsr())
-        )
+    def __init__(self, structure: Structure, values: Tensor) -> None:
+        self.structure, self.values = structure, values
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> FixedMatrix:
+        """Return the matrix on another device and with another dtype."""
+        return FixedMatrix(self.structure.to(device), self.values.to(device, dtype))
+
+    def select(self, rows: Tensor) -> FixedMatrix:
+        """Return some rows."""
+        structure, entries = self.structure.select(rows)
+        return FixedMatrix(structure, self.values[entries])
 
     def product(self, x: Tensor) -> Tensor:
         """Return B x for x (columns, c)."""
-        return csr_tensor(*self._own, self.shape) @ x
+        return self.structure.product(self.values, x)
 
     def transposed_product(self, y: Tensor) -> Tensor:
         """Return Bᵀ y for y (rows, c)."""
-        return csr_tensor(*self._transpose, (self.shape[1], self.shape[0])) @ y
+        transposed, sums, values = self._transpose
+        product = transposed.product(values, y)
+        return product if sums is None else sums @ product
+
+    @cached_property
+    def _transpose(self) -> tuple[Structure, Tensor | None, Tensor]:
+        """Bᵀ, in parts of rows on a device, where few long rows would keep few of its threads busy."""
+        transposed, order = self.structure.transposed
+        if self.values.device.type == LOOP_DEVICE:
+            return transposed, None, self.values[order]
+        return *transposed.in_parts(self.values), self.values[order]
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Return B x, differentiable by x."""
@@ -63,42 +77,79 @@ class FixedMatrix:
 
 
 class Structure:
-    """The sparsity structure of a matrix, by rows and by columns.
+    """The sparsity structure of a matrix in CSR format, and that of its transpose once it is needed.
 
     Parameters
     ----------
-    matrix : csr_array, (rows, columns)
-        Its data are not used.
-    device : device
-        Where the indices are.
+    indptr : Tensor of int32 or int64, (rows + 1,)
+    columns : Tensor of int32 or int64, (nnz,)
+    shape : tuple
+        (rows, columns).
     """
 
-    def __init__(self, matrix: scipy.sparse.csr_array, device: torch.device) -> None:
-        transposed = number_entries(matrix).tocsc()
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        self.shape = torch.Size(matrix.shape)
-        small = max(matrix.nnz, *matrix.shape) < 2**31
-        self.indptr, self.columns, self.rows, self.transposed_indptr, self.transposed_rows = (
-            _indices(array, small, device)
-            for array in (matrix.indptr, matrix.indices, rows, transposed.indptr, transposed.indices)
-        )
-        self.transpose_order = torch.as_tensor(transposed.data, dtype=torch.int64, device=device)
+    def __init__(self, indptr: Tensor, columns: Tensor, shape: tuple[int, int]) -> None:
+        self.shape = shape
+        kind = torch.int32 if max(columns.numel(), *shape) < 2**31 else torch.int64
+        self.indptr, self.columns = indptr.to(kind), columns.to(kind)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each entry, (nnz,)."""
+        return rows_of(self.indptr).to(self.columns.dtype)
+
+    @cached_property
+    def transposed(self) -> tuple[Structure, Tensor]:
+        """The structure of the transpose, and which entry each of its entries is, (nnz,)."""
+        shape = self.shape[1], self.shape[0]
+        if self.columns.device.type == LOOP_DEVICE:
+            numbers = np.arange(self.columns.numel())
+            arrays = (numbers, self.columns.numpy(), self.indptr.numpy())
+            turned = scipy.sparse.csr_array(arrays, shape=self.shape).tocsc()
+            indptr, rows, order = map(torch.from_numpy, (turned.indptr, turned.indices, turned.data))
+            return Structure(indptr, rows, shape), order
+        order = torch.argsort(self.columns, stable=True)
+        indptr = offsets(torch.bincount(self.columns, minlength=self.shape[1]))
+        return Structure(indptr, self.rows[order], shape), order
+
+    def to(self, device: torch.device) -> Structure:
+        """Return the structure on another device."""
+        if device == self.columns.device:
+            return self
+        return Structure(self.indptr.to(device), self.columns.to(device), self.shape)
+
+    def select(self, rows: Tensor) -> tuple[Structure, Tensor]:
+        """Return the structure of some rows, and which entries are theirs."""
+        counts = self.indptr.diff()[rows]
+        indptr = offsets(counts)
+        entries = torch.arange(int(indptr[-1]), device=rows.device)
+        entries += torch.repeat_interleave(self.indptr[rows] - indptr[:-1], counts)
+        return Structure(indptr, self.columns[entries], (rows.numel(), self.shape[1])), entries
+
+    def in_parts(self, like: Tensor) -> tuple[Structure, Tensor]:
+        """Return the structure with rows cut into short ones, and the matrix that adds up their products."""
+        counts = (self.indptr.diff() + PART_SIZE - 1) // PART_SIZE
+        firsts, rows = offsets(counts), rows_of(offsets(counts))
+        parts = torch.arange(rows.numel(), device=rows.device)
+        begins = self.indptr[rows] + PART_SIZE * (parts - firsts[rows])
+        sums = like.new_zeros(self.shape[0], rows.numel())
+        sums[rows, parts] = 1
+        indptr = torch.cat([begins, self.indptr[-1:]])
+        return Structure(indptr, self.columns, (rows.numel(), self.shape[1])), sums
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
         """Return A x for the entries ``values`` (nnz,) and x (columns, c)."""
-        return csr_tensor(self.indptr, self.columns, values, (self.shape[0], self.shape[1])) @ x
+        return csr_tensor(self.indptr, self.columns, values, self.shape) @ x
 
     def transposed_product(self, values: Tensor, y: Tensor) -> Tensor:
         """Return Aᵀ y for y (rows, c)."""
-        size = (self.shape[1], self.shape[0])
-        return (
-            csr_tensor(self.transposed_indptr, self.transposed_rows, values[self.transpose_order], size) @ y
-        )
+        structure, order = self.transposed
+        return structure.product(values[order], y)
 
     def by_columns(self, values: Tensor) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return A in CSC format as arrays: column pointers, rows and entries."""
-        transposed = (self.transposed_indptr, self.transposed_rows, values.detach()[self.transpose_order])
-        return tuple(tensor.numpy() for tensor in transposed)  # type: ignore[return-value]
+        structure, order = self.transposed
+        found = (structure.indptr, structure.columns, values.detach()[order])
+        return tuple(tensor.numpy() for tensor in found)  # type: ignore[return-value]
 
     def row_blocks(self) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of rows, with their entries, that are small enough to be stored densely."""
@@ -117,21 +168,9 @@ class Structure:
     def entry_products(self, y: Tensor, x: Tensor) -> Tensor:
         """Return y_i · x_j at each entry (i, j), (nnz,), computed a few columns at a time."""
         step = max(1, MAX_GATHERED_ENTRIES // max(1, self.rows.numel()))
-        total = torch.zeros(self.rows.numel(), dtype=y.dtype, device=y.device)
-        for first in range(0, y.shape[1], step):
-            part = slice(first, first + step)
-            total += (y[:, part][self.rows] * x[:, part][self.columns]).sum(dim=1)
-        return total
-
-
-def number_entries(matrix: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    """Return a matrix of the same structure, with the numbers of its entries as data."""
-    numbers = np.arange(matrix.nnz)
-    return scipy.sparse.csr_array((numbers, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _indices(array: NDArray[Any], small: bool, device: torch.device) -> Tensor:
-    return torch.as_tensor(array, dtype=torch.int32 if small else torch.int64, device=device)
+        pairs = zip(y.split(step, dim=1), x.split(step, dim=1), strict=True)
+        products = (a.index_select(0, self.rows) * b.index_select(0, self.columns) for a, b in pairs)
+        return reduce(torch.add, (each.sum(dim=1) for each in products))
 
 
 class _Product(torch.autograd.Function):
@@ -200,7 +239,7 @@ def _at_entries(structure: Structure, other: Structure, values: Tensor, grad: Te
     if values.device.type == LOOP_DEVICE:
         indptr, own_rows, transposed = structure.by_columns(result)
         sum_products(indptr, own_rows, *other.by_columns(values), grad.contiguous().numpy(), transposed)
-        result[structure.transpose_order] = torch.from_numpy(transposed)
+        result[structure.transposed[1]] = torch.from_numpy(transposed)
         return result
     for rows, entries in structure.row_blocks():
         product = other.transposed_product(values, grad[rows].mT.contiguous())

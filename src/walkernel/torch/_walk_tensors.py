@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from walkernel._checks import Described, check_instance, refuse
+from walkernel.engines import DeviceRecord
+from walkernel.engines._tensors import offsets, rows_of
 from walkernel.features import Walks
 from walkernel.torch._modulation import check_dtype
-from walkernel.torch._sparse import FixedMatrix, Structure, gram, multiply, number_entries
+from walkernel.torch._sparse import LOOP_DEVICE, FixedMatrix, Structure, gram, multiply
 
 
 class WalkTensors:
@@ -59,61 +61,83 @@ class WalkTensors:
         self, walks: Walks, *, device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> None:
         check_instance("walks", walks, Walks, "Sample them with sample_walks.")
-        self._initialize(*_entries_by_length(walks), _resolve_device(device or "cpu"), dtype)
+        record = walks.record
+        found = _entries_there(walks, record) if isinstance(record, DeviceRecord) else _entries_here(walks)
+        self._hold(*found, _resolve_device(device or "cpu"), dtype)
 
-    def _initialize(
+    def _hold(
         self,
-        loads: scipy.sparse.csr_array,  # (entries, lengths)
-        places: scipy.sparse.csr_array,  # (start nodes, nodes), whose data are not used
+        structure: Structure,  # (start nodes, nodes)
+        loads: FixedMatrix,  # (entries, lengths), in double precision
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
         check_dtype(dtype)
-        if loads.nnz and not np.abs(loads.data).max() <= torch.finfo(dtype).max:
+        if loads.values.numel() and not float(loads.values.abs().max()) <= torch.finfo(dtype).max:
             refuse(
                 "walks", f"with loads in the range of {dtype}",
                 Described("larger loads"),
                 "Walk on matrix='normalized', with a larger p_halt, or use torch.float64.",
             )  # fmt: skip
-        self._loads, self._places = loads, places
         self.device, self.dtype = device, dtype
-        self.shape: tuple[int, int] = places.shape
-        self.n_entries, self.n_lengths = loads.shape
-        self._load_matrix, self._structure = FixedMatrix(loads, device, dtype), Structure(places, device)
+        self._structure, self._loads = structure.to(device), loads.to(device, torch.float64)
+        self._load_matrix = self._loads.to(device, dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(start nodes, nodes of the graph)."""
+        return self._structure.shape
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of Φ that are not zero for every f."""
+        return self._loads.structure.shape[0]
+
+    @property
+    def n_lengths(self) -> int:
+        """Length of the longest walk plus one."""
+        return self._loads.structure.shape[1]
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
         """Return the walks on another device or with another dtype; itself if nothing changes."""
         device, dtype = _resolve_device(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
-        return self._like(self._loads, self._places, device, dtype)
+        result = object.__new__(WalkTensors)
+        result._hold(self._structure, self._loads, device, dtype)
+        return result
 
-    def select(self, rows: ArrayLike) -> WalkTensors:
+    def select(self, rows: ArrayLike | Tensor) -> WalkTensors:
         """Return the walks from some start nodes, given by position; itself for all of them in order.
 
         Positions may repeat.
         """
-        positions = np.asarray(rows)
-        if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            refuse("rows", "a flat list of whole numbers", rows, error=TypeError)
-        if positions.size == 0 or positions.min() < 0 or positions.max() >= self.shape[0]:
-            refuse("rows", f"at least one position from 0 to {self.shape[0] - 1}", positions)
-        if np.array_equal(positions, np.arange(self.shape[0])):
+        positions = self._positions(rows)
+        n = self.shape[0]
+        if positions.numel() == n and torch.equal(positions, torch.arange(n, device=self.device)):
             return self
-        numbered = number_entries(self._places)[positions]
-        return self._like(self._loads[numbered.data], numbered, self.device, self.dtype)
-
-    @staticmethod
-    def _like(
-        loads: scipy.sparse.csr_array, places: scipy.sparse.csr_array, device: Any, dtype: Any
-    ) -> WalkTensors:
         result = object.__new__(WalkTensors)
-        result._initialize(loads, places, device, dtype)
+        result.device, result.dtype = self.device, self.dtype
+        result._structure, entries = self._structure.select(positions)
+        result._loads = self._loads.select(entries)
+        result._load_matrix = result._loads.to(self.device, self.dtype)
         return result
+
+    def _positions(self, rows: ArrayLike | Tensor) -> Tensor:
+        """Return positions of start nodes on the device, or refuse them."""
+        given = rows if isinstance(rows, Tensor) else np.asarray(rows)
+        if given.ndim != 1 or np.dtype(str(given.dtype).removeprefix("torch.")).kind not in "iu":
+            refuse("rows", "a flat list of whole numbers", rows, error=TypeError)
+        if isinstance(given, np.ndarray):
+            given = torch.from_numpy(given.astype(np.int64))
+        positions = given.to(self.device, torch.int64)
+        if positions.numel() == 0 or int(positions.min()) < 0 or int(positions.max()) >= self.shape[0]:
+            refuse("rows", f"at least one position from 0 to {self.shape[0] - 1}", positions.cpu().numpy())
+        return positions
 
     def __repr__(self) -> str:
         return (
-            f"WalkTensors({self.shape[0]} of {self.shape[1]} nodes, {self._loads.nnz} deposits, "
+            f"WalkTensors({self.shape[0]} of {self.shape[1]} nodes, {self._loads.values.numel()} deposits, "
             f"lengths below {self.n_lengths}, {self.dtype}, {self.device})"
         )
 
@@ -127,7 +151,7 @@ class WalkTensors:
         self.check_dtype_and_device("f", f)
         n = self.n_lengths
         f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._load_matrix @ f[:, None])[:, 0]
+        return (self._load_matrix @ f[:, None]).squeeze(1)
 
     def matmul(
         self,
@@ -136,6 +160,21 @@ class WalkTensors:
     ) -> Tensor:  # (start nodes, c)
         """Return Φ_f x."""
         return multiply(self._structure, self.entries(f), self._columns(x, 1))
+
+    def matmul_at(
+        self,
+        rows: Tensor,  # (b,)
+        f: Tensor,  # (k,)
+        x: Tensor,  # (nodes, c)
+    ) -> Tensor:  # (b, c)
+        """Return some rows of Φ_f x.
+
+        On a CPU the others are not computed. On other devices all of them are: a product takes less time
+        there than a selection, and always the same operations.
+        """
+        if self.device.type == LOOP_DEVICE:
+            return self.select(rows).matmul(f, x)
+        return self.matmul(f, x).index_select(0, rows)
 
     def t_matmul(
         self,
@@ -173,15 +212,22 @@ class WalkTensors:
 
     def shared_entries(
         self,
-        rows: NDArray[np.int64],  # (p,)
+        rows: ArrayLike | Tensor,  # (p,)
         other: WalkTensors,
-        columns: NDArray[np.int64],  # (p,)
+        columns: ArrayLike | Tensor,  # (p,)
     ) -> tuple[Tensor, Tensor, Tensor]:  # (q,) each
         """Return where rows of Φ and of Ψ have entries at the same nodes: pair, entry of Φ, entry of Ψ."""
-        first, second = number_entries(self._places)[rows], number_entries(other._places)[columns]
-        keys, at, there = np.intersect1d(_keys(first), _keys(second), assume_unique=True, return_indices=True)
-        found = (keys // self.shape[1], first.data[at], second.data[there])
-        return tuple(torch.as_tensor(array, device=self.device) for array in found)  # type: ignore[return-value]
+        keys, entries = self._sorted_entries(rows)
+        other_keys, other_entries = other._sorted_entries(columns)
+        at = torch.searchsorted(other_keys, keys).clamp(max=other_keys.numel() - 1)
+        found = other_keys[at] == keys
+        return keys[found] // self.shape[1], entries[found], other_entries[at[found]]
+
+    def _sorted_entries(self, rows: ArrayLike | Tensor) -> tuple[Tensor, Tensor]:
+        """Return the places of the entries of some rows as ascending numbers, and which entries they are."""
+        structure, entries = self._structure.select(self._positions(rows))
+        keys, order = torch.sort(structure.rows.long() * self.shape[1] + structure.columns)
+        return keys, entries[order]
 
     def __deepcopy__(self, memo: Any) -> WalkTensors:
         return self
@@ -208,8 +254,8 @@ def _resolve_device(device: torch.device | str) -> torch.device:
     return torch.empty(0, device=device).device
 
 
-def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    """Return B, (entries of Φ, lengths), and where the entries are, (start nodes, nodes)."""
+def _entries_here(walks: Walks) -> tuple[Structure, FixedMatrix]:
+    """Return where the entries of Φ are, (start nodes, nodes), and B, (entries, lengths), on the CPU."""
     terms = walks.terms
     entry = np.repeat(terms.indptr[:-1], np.diff(terms.starts)) + terms.places
     lengths = terms.lengths.astype(np.int64)
@@ -218,14 +264,29 @@ def _entries_by_length(walks: Walks) -> tuple[scipy.sparse.csr_array, scipy.spar
     loads = own / walks.n_walks
     shape = (terms.indices.size, int(lengths.max(initial=0)) + 1)
     by_length = scipy.sparse.coo_array((loads, (entry, lengths)), shape=shape).tocsr()
-    places = scipy.sparse.csr_array(
-        (np.ones(terms.indices.size, dtype=np.int8), terms.indices, terms.indptr),
-        shape=(walks.ids.size, walks.graph.n_nodes),
+    places, columns, data, indices, indptr = (
+        torch.from_numpy(array)
+        for array in (terms.indptr, terms.indices, by_length.data, by_length.indices, by_length.indptr)
     )
-    return by_length, places
+    structure = Structure(places, columns, (walks.ids.size, walks.graph.n_nodes))
+    return structure, FixedMatrix(Structure(indptr, indices, shape), data)
 
 
-def _keys(matrix: scipy.sparse.csr_array) -> NDArray[np.int64]:
-    """Return a unique number for the position of each entry."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return rows * matrix.shape[1] + matrix.indices
+def _entries_there(walks: Walks, record: DeviceRecord) -> tuple[Structure, FixedMatrix]:
+    """Return the same on the device that has the record; entries of a row are in the order of nodes."""
+    head, n_starts, n_nodes = record.head, walks.ids.size, walks.graph.n_nodes
+    rows = torch.cat([rows_of(record.indptr), rows_of(head.indptr)])
+    nodes = torch.cat([record.nodes.long(), head.nodes.long()])
+    lengths = torch.cat([record.lengths.long(), head.lengths.long()])
+    loads = torch.cat([record.loads.double() / walks.n_walks, head.loads])
+    if walks.scale != 1.0:
+        loads *= walks.scale ** lengths.double()
+    n_lengths = int(lengths.max()) + 1 if lengths.numel() else 1
+    keys, order = torch.sort((rows * n_nodes + nodes) * n_lengths + lengths)
+    terms, places = torch.unique_consecutive(keys, return_inverse=True)
+    sums = loads.new_zeros(terms.numel()).index_add_(0, places, loads[order])
+    entries, counts = torch.unique_consecutive(terms // n_lengths, return_counts=True)
+    by_length = Structure(offsets(counts), terms % n_lengths, (entries.numel(), n_lengths))
+    per_row = torch.bincount(entries // n_nodes, minlength=n_starts)
+    structure = Structure(offsets(per_row), entries % n_nodes, (n_starts, n_nodes))
+    return structure, FixedMatrix(by_length, sums)
