@@ -271,8 +271,8 @@ class _Task:
         The nodes are written to the same tensors in every epoch.
         """
         n_hidden = min(max(1, round(self.masked * self.training.size)), self.training.size - 1)
-        order = torch.from_numpy(self.random.permutation(self.training)[:n_hidden])
-        hidden = order.to(self._known.device, non_blocking=True)
+        chosen = self.random.choice(self.training, n_hidden, replace=False, shuffle=False)
+        hidden = torch.from_numpy(chosen).to(self._known.device, non_blocking=True)
         number = epoch % len(self.bank) if self.bank else epoch
         sample = self.bank[number] if self.bank else self._sample(TRAINING, epoch)
         self._known.copy_(self._is_training).index_fill_(0, hidden, 0)

@@ -39,6 +39,12 @@ def split(n, seed=0, validation=0.1):
     return rng, validation, training
 
 
+def hide(rng, training, share):
+    """Nodes that are hidden in an epoch, and the others."""
+    hidden = rng.choice(training, round(share * training.size), replace=False, shuffle=False)
+    return hidden, np.setdiff1d(training, hidden)
+
+
 class Recorder:
     """A loss that remembers what it was given."""
 
@@ -95,8 +101,8 @@ def test_predictions_are_products_with_features(normalize, ensembles):
         K = K[np.ix_(hidden, known)]
         return K @ y[known] / (K.sum(axis=1, keepdims=True) if normalize else 1)
 
-    hidden, known = np.split(rng.permutation(training), [round(0.2 * training.size)])
-    later, others = np.split(rng.permutation(training), [round(0.2 * training.size)])
+    hidden, known = hide(rng, training, 0.2)
+    later, others = hide(rng, training, 0.2)
     expected = [
         ((2, 0), validation, training),
         ((0, 1), hidden, known),
@@ -121,7 +127,7 @@ def test_fresh_walks_are_new_in_every_epoch():
     rng, _, training = split(N, 2)
     f = start.modulation(65)
     for epoch in (1, 2):
-        hidden, known = np.split(rng.permutation(training), [round(0.05 * training.size)])
+        hidden, known = hide(rng, training, 0.05)
         left, right = keyed_walks(MESH.graph, 16, 0, 2, epoch)
         K = (left.features(f) @ right.features(f).T).toarray()
         prediction = loss.calls[2 * epoch - 1][0].numpy()
