@@ -18,3 +18,9 @@ def device():
 def larger_programs(monkeypatch):
     """What the interpreter needs grows with the number of programs, and hardly with their size."""
     monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", 512)
+
+
+@pytest.fixture
+def groups_on_device(monkeypatch):
+    """Groups of walks are walked on the device even if they are few."""
+    monkeypatch.setattr("walkernel.engines._cuda.FEW_DEPOSITS", 0)
