@@ -7,19 +7,26 @@ from walkernel.testing import EngineSuite
 
 
 class OnDevice(EngineSuite):
-    dtype = "float64"
+    dtype, keep_features, block_size = "float64", True, None
 
     @pytest.fixture(autouse=True)
     def _find(self, device):
         self.device = device
 
     def make_engine(self):
-        return CUDA(self.device, self.dtype)
+        return CUDA(self.device, self.dtype, self.keep_features, self.block_size)
 
 
+@pytest.mark.usefixtures("groups_on_device")
 class TestDouble(OnDevice):
     rtol = 1e-12
 
 
 class TestSingle(OnDevice):
     dtype, rtol = "float32", 1e-5
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("groups_on_device")
+class TestWalkedAgain(OnDevice):
+    keep_features, block_size, rtol = False, 5, 1e-12
