@@ -200,7 +200,7 @@ def test_features_of_either_kind_are_the_same_tensor(keep_features, device):
     np.testing.assert_allclose(found.to_dense().cpu(), expected.toarray(), atol=1e-13)
 
 
-@pytest.mark.parametrize("n_columns", [1, 5, 20])
+@pytest.mark.parametrize("n_columns", [1, 3, 5, 20])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_products_by_rows(n_columns, dtype, device):
     """Rows may be empty or long, and their number may be no multiple of those of a program."""
