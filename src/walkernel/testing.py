@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from walkernel.engines import CPU, Engine, FeatureJob, open_features, sample_features, sample_walks
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, PageRank
-from walkernel.operators import estimate_kernel
+from walkernel.operators import Estimate, estimate_kernel, nearest, polynomial_operator
 from walkernel.walks import CoupledWalks, IndependentWalks, PrunedWalks, WalkSpec
 
 KERNEL = Diffusion(1.2)
@@ -39,6 +39,7 @@ SAMPLERS = (
     PrunedWalks(SIZES, 0.05, head=3, group=4),
     PrunedWalks(SIZES, 0.05, head=3, unevenness=1.0, group=4),
 )
+MATRICES = ("normalized", "adjacency", "combinatorial", "random-walk")
 N_WALKS = 8
 
 
@@ -135,8 +136,8 @@ class EngineSuite:
                     assert n_steps[0] >= n_steps[1] > 0
 
     def test_groups_of_walks(self) -> None:
-        """Features and sums of groups of walks, which error bars are made of."""
-        engine, rng = self.make_engine().local, np.random.default_rng(1)
+        """Features and sums of groups of walks, which error bars are made of: deviations are the same."""
+        engine, rng = self.make_engine(), np.random.default_rng(1)
         for graph in GRAPHS.values():
             for sampler in SAMPLERS:
                 spec = WalkSpec(graph, np.arange(10), N_WALKS, sampler)
@@ -147,8 +148,20 @@ class EngineSuite:
                     columns = 12 if reached is None else 3
                     u, v = rng.normal(size=(2, columns)), rng.normal(size=(10, 2))
                     ours, theirs = (each.project(job, u, v, reached) for each in (engine, CPU(1)))
-                    for own, other in zip(ours, theirs, strict=True):
-                        self.assert_same(own, other)
+                    for axis, own, other in zip((2, 1), ours, theirs, strict=True):
+                        found, expected = (each - each.mean(axis, keepdims=True) for each in (own, other))
+                        self.assert_same(found, expected, size=float(np.abs(other).max()))
+
+    def test_spread_of_groups(self) -> None:
+        """What is doubled in error bars of products is taken from the products of groups."""
+        engine, rng = self.make_engine(), np.random.default_rng(4)
+        sizes, reached = rng.lognormal(size=(2, 5)), np.array([0, 1, 4, 7, 11])
+        others = rng.uniform(-1, 1, size=(2, 5, 2)).astype(np.float32)
+        for sampler in SAMPLERS[1:]:
+            spec = WalkSpec(GRAPHS["weighted"], np.arange(10), 4 * N_WALKS, sampler)
+            job = FeatureJob(spec, KERNEL.modulation(spec.longest + 1), (0,), n_groups=4)
+            ours, theirs = (each.group_spread(job, sizes, others, reached) for each in (engine, CPU(1)))
+            self.assert_same(ours, theirs, size=float(sizes.max()))
 
     def test_kernels(self) -> None:
         """Operators of all pairs, ensembles and factors: products, entries, rows, neighbours, error bars."""
@@ -162,12 +175,101 @@ class EngineSuite:
                 self.assert_same(ours.diagonal(), theirs.diagonal())
                 nodes = ours.nodes[:2]
                 self.assert_same(ours.rows(nodes), theirs.rows(nodes))
-                entries = [K.estimate(nodes, nodes[::-1]) for K in (ours, theirs)]
-                products = [K.estimate_product(part) for K in (ours, theirs)]
-                for own, other in (entries, products):
-                    self.assert_same(own.stderr, other.stderr, size=float(np.abs(other.value).max()))
+                self.assert_same_estimates(
+                    (ours.estimate(nodes, nodes[::-1]), theirs.estimate(nodes, nodes[::-1])),
+                    (ours.estimate_product(part), theirs.estimate_product(part)),
+                )
                 best, expected = ours.topk(nodes[:1], 1), theirs.topk(nodes[:1], 1)
                 assert np.array_equal(best.nodes, expected.nodes)
+                assert ours.n_steps >= theirs.n_steps > 0
+
+    def assert_same_estimates(self, *pairs: tuple[Estimate, Estimate]) -> None:
+        """Compare values and error bars, which are differences of values."""
+        for own, other in pairs:
+            size = float(np.abs(other.value).max())
+            self.assert_same(own.value, other.value, size=size)
+            self.assert_same(own.stderr, other.stderr, size=size)
+
+    def test_kernels_of_all_matrices(self) -> None:
+        """Products, row sums, entries and the diagonal, of weights of both signs too."""
+        engine = self.make_engine()
+        cases = [("weighted", matrix) for matrix in MATRICES]
+        cases += [("signed", matrix) for matrix in MATRICES[:3]]
+        for name, matrix in cases:
+            ours, theirs = (
+                estimate_kernel(GRAPHS[name], Diffusion(0.8, matrix=matrix), 2 * N_WALKS, engine=each)
+                for each in (engine, CPU(1))
+            )
+            every = np.arange(12)
+            self.assert_same(ours.entries(every, every[::-1]), theirs.entries(every, every[::-1]))
+            self.assert_same(ours.diagonal(), theirs.diagonal())
+            self.assert_same_estimates((ours.estimate_row_sums(), theirs.estimate_row_sums()))
+
+    def test_rows_against_all_nodes(self) -> None:
+        """Rows of some nodes over all nodes, and what they tell."""
+        engine = self.make_engine()
+        for name in ("weighted", "directed"):
+            ours, theirs = (
+                estimate_kernel(GRAPHS[name], KERNEL, 4 * N_WALKS, rows=[3, 0], engine=each)
+                for each in (engine, CPU(1))
+            )
+            self.assert_same(ours.to_scipy(), theirs.to_scipy())
+            self.assert_same(ours @ np.ones(12), theirs @ np.ones(12))
+            self.assert_same(ours.T @ np.ones(2), theirs.T @ np.ones(2))
+            self.assert_same_estimates(
+                (ours.estimate(3, [3, 4]), theirs.estimate(3, [3, 4])),
+                (ours.T.estimate_product([1.0, -1.0]), theirs.T.estimate_product([1.0, -1.0])),
+            )
+
+    def test_explanations_and_nearest_nodes(self) -> None:
+        """What a kernel says of itself, and which neighbours are certain."""
+        engine = self.make_engine()
+        for options in ({}, {"sampler": SAMPLERS[4]}, {"stitches": 2, "sampler": SAMPLERS[2]}):
+            ours, theirs = (
+                estimate_kernel(GRAPHS["weighted"], KERNEL, 32 * N_WALKS, engine=each, **options)
+                for each in (engine, CPU(1))
+            )
+            found, expected = ours.explain(), theirs.explain()
+            assert found.n_steps >= expected.n_steps > 0
+            self.assert_same(found.error, expected.error, size=1.0)
+            best, other = ours.estimate_topk([3, 8], 2), theirs.estimate_topk([3, 8], 2)
+            assert np.array_equal(best.nodes, other.nodes)
+            assert np.array_equal(best.certified, other.certified)
+            self.assert_same(best.stderr, other.stderr, size=float(other.values.max()))
+
+    def test_a_tolerance_is_met(self) -> None:
+        """Error bars decide how many walks there are, and they decide the same on every engine."""
+        ours, theirs = (
+            estimate_kernel(GRAPHS["weighted"], KERNEL, tolerance=0.1, engine=each)
+            for each in (self.make_engine(), CPU(1))
+        )
+        assert ours.groups.left.n_walks == theirs.groups.left.n_walks
+        self.assert_same(ours.to_dense(), theirs.to_dense())
+
+    def test_kernels_in_files(self) -> None:
+        """Operators of features in a directory, both sides of a pair."""
+        engine, v = self.make_engine(), np.arange(12.0)
+        expected = estimate_kernel(GRAPHS["directed"], KERNEL, N_WALKS)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                K = estimate_kernel(GRAPHS["directed"], KERNEL, N_WALKS, directory=folder, engine=engine)
+                self.assert_same(K @ v, expected @ v)
+                self.assert_same(K.diagonal(), expected.diagonal())
+
+    def test_polynomials(self) -> None:
+        """Where an engine multiplies matrices, polynomials and nearest nodes are those of the CPU."""
+        engine, v = self.make_engine(), np.random.default_rng(5).normal(size=(12, 2))
+        if not engine.multiplies_matrices:
+            return
+        for name in ("weighted", "directed"):
+            ours, theirs = (
+                polynomial_operator(GRAPHS[name], KERNEL, engine=each) for each in (engine, CPU(1))
+            )
+            self.assert_same(ours @ v, theirs @ v)
+            self.assert_same(ours.T @ v, theirs.T @ v)
+            best, expected = (nearest(GRAPHS[name], KERNEL, [3, 8], 2, engine=e) for e in (engine, CPU(1)))
+            assert np.array_equal(best.nodes, expected.nodes)
+            self.assert_same(best.values, expected.values)
 
     def test_kernels_of_the_random_walk_matrix(self) -> None:
         """It is not symmetric: the right-hand side walks its transpose, on undirected graphs too."""

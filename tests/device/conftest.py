@@ -21,3 +21,9 @@ def larger_programs(monkeypatch):
     monkeypatch.setattr("walkernel.engines._device_heads.BLOCK", 4096)
     monkeypatch.setattr("walkernel.engines._device_heads.ROWS", 256)
     monkeypatch.setattr("walkernel.engines._device_heads.STARTS", 64)
+
+
+@pytest.fixture
+def groups_on_device(monkeypatch):
+    """Groups of walks are walked on the device even if they are few."""
+    monkeypatch.setattr("walkernel.engines._cuda.FEW_DEPOSITS", 0)

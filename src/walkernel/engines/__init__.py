@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from walkernel.engines._cuda import CUDA
     from walkernel.engines._dask import Dask
     from walkernel.engines._device_walks import DeviceRecord
-    from walkernel.engines._tensors import csr_tensor
+    from walkernel.engines._tensors import csr_tensor, offsets, rows_of
 
 _LATE = {
     "CUDA": "_cuda",
     "Dask": "_dask",
     "DeviceRecord": "_device_walks",
     "csr_tensor": "_tensors",
+    "offsets": "_tensors",
     "open_client": "_cluster",
+    "rows_of": "_tensors",
 }
 
 __all__ = [
@@ -41,9 +43,11 @@ __all__ = [
     "checked_spec",
     "csr_tensor",
     "features_job",
+    "offsets",
     "open_client",
     "open_features",
     "resolve",
+    "rows_of",
     "sample_features",
     "sample_walks",
     "store",

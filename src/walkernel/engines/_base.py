@@ -113,7 +113,8 @@ class Engine(ABC):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return φ_ig · u, (starts, c, n_groups), and Σ_i v_i φ_ig, (c, n_groups, columns), or empty arrays.
 
-        φ_ig is the feature of group g of start node i, at the nodes reached (None: at all nodes).
+        φ_ig is the feature of group g of start node i, at the nodes reached (None: at all nodes). What all
+        groups of a start node have in common, which is no part of error bars, may be left out.
         """
         G, features = job.n_groups, self._group_features(job, reached)
         rows = features.shape[0]
@@ -156,7 +157,7 @@ class Engine(ABC):
 
     @property
     def local(self) -> Engine:
-        """The engine that walks from a few nodes again, for error bars."""
+        """The engine that samples groups of walks again, for error bars."""
         return self
 
     @property

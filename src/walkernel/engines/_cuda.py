@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from walkernel._checks import Described, check_flag, refuse, shown, whole_number
 from walkernel.engines._base import Engine, FeatureJob, Progress
@@ -26,6 +30,8 @@ DEVICES = "'cuda', or 'cuda:' and a number"
 DTYPES = ("float32", "float64")
 BLOCK_SIZE = 2**21
 """Start nodes whose walks are in memory together if the engine does not say."""
+FEW_DEPOSITS = 2**22
+"""Deposits of groups of walks that a CPU makes in less time than it takes to send a large graph's tables."""
 REMEDY = "On the CPU use walkernel.engines.CPU()."
 
 
@@ -34,7 +40,11 @@ class CUDA(Engine):
     """A CUDA device of this machine, by PyTorch and Triton.
 
     The walks are those of ``CPU``, node by node; loads are rounded to ``dtype``. Polynomials are computed in
-    double precision. Walks of error bars, which need all digits, are sampled on the CPU.
+    double precision, and so are error bars, those of a few entries on the CPU.
+
+    Two runs on the same device give the same bits, with one exception: where features are not kept, products
+    are added up in the order in which walks arrive. They differ by the rounding of ``dtype``: by about 10⁻⁶
+    of the largest value in single precision, and 10⁻¹⁵ in double precision.
 
     Parameters
     ----------
@@ -45,7 +55,7 @@ class CUDA(Engine):
         What loads and features are rounded to.
     keep_features : bool
         Whether a kernel keeps its features. If not, each product samples the walks again, and needs memory
-        for the graph, the factor and the result only.
+        for the graph, the factor and the result only; two runs then differ by rounding.
     block_size : int, optional
         Start nodes whose walks are in memory together, 2²¹ if not given: about 16 bytes for each step.
 
@@ -81,14 +91,9 @@ class CUDA(Engine):
         """The device and what its numbers are rounded to."""
         return f"cuda {self.dtype}"
 
-    @property
-    def local(self) -> Engine:
-        """The CPU: error bars are differences of groups of walks, which take all digits."""
-        return CPU()
-
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> DeviceRecord:
         """Sample walks and keep their deposits on the device."""
-        with self.in_use():
+        with self.walking():
             from walkernel.engines._device_walks import DeviceRecord, Walker
 
             record = DeviceRecord(self, Walker(self, spec).at(spec.ids))
@@ -97,15 +102,56 @@ class CUDA(Engine):
             return record
 
     def features(self, job: FeatureJob, progress: Progress | None = None) -> list[FeatureMatrix]:
-        """Return the features of a job, or what walks again in each product."""
-        with self.in_use():
+        """Return the features of a job, or what walks again in each product; groups in double precision."""
+        engine = self if job.n_groups == 1 else self._for_groups(job)
+        if not isinstance(engine, CUDA):
+            return engine.features(job, progress)
+        with engine.walking():
             from walkernel.engines._device_features import sample_features
 
-            return sample_features(self, job, progress)
+            return sample_features(engine, job, progress)
+
+    def project(
+        self,
+        job: FeatureJob,
+        u: NDArray[np.float64],
+        v: NDArray[np.float64],
+        reached: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return sums over the walks of each group, made on the device but for a few walks."""
+        engine = self._for_groups(job)
+        if not isinstance(engine, CUDA):
+            return engine.project(job, u, v, reached)
+        with engine.walking():
+            from walkernel.engines._device_groups import project
+
+            return project(engine, job, u, v, reached)
+
+    def group_spread(
+        self,
+        job: FeatureJob,
+        sizes: NDArray[np.float64],
+        others: NDArray[np.float32],
+        reached: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the spread of the first groups, made on the device but for a few walks."""
+        engine = self._for_groups(job)
+        if not isinstance(engine, CUDA):
+            return engine.group_spread(job, sizes, others, reached)
+        with engine.walking():
+            from walkernel.engines._device_groups import group_spread
+
+            return group_spread(engine, job, sizes, others, reached)
+
+    def _for_groups(self, job: FeatureJob) -> Engine:
+        """Return where groups are walked: here in double precision, or on the CPU if they are small."""
+        spec = job.spec
+        is_small = spec.ids.size * spec.n_walks * (1 + spec.sampler.mean_steps) <= FEW_DEPOSITS
+        return CPU() if is_small else replace(self, dtype="float64")
 
     def hold(self, matrix: csr_array) -> DeviceFeatures:
         """Return a sparse matrix on the device, in double precision whatever loads are rounded to."""
-        with self.in_use():
+        with self._explained(f"a matrix of {matrix.nnz} entries", "Use a smaller graph."):
             import torch
 
             from walkernel.engines._device_features import DeviceFeatures
@@ -116,19 +162,37 @@ class CUDA(Engine):
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Check that the device is there, and explain where its memory does not suffice."""
-        self._check_available()
-        import torch
+        """Check that the device is there, and explain where its memory does not suffice for products."""
+        with self._explained(
+            "a matrix and the columns it is multiplied with", "Use fewer columns at a time."
+        ):
+            yield
 
+    @contextmanager
+    def walking(self) -> Iterator[None]:
+        """Check that the device is there, and explain where its memory does not suffice for walks."""
+        smaller = max(1, (self.block_size or BLOCK_SIZE) // 4)
+        remedy = (
+            f"Use CUDA(block_size={smaller}), fewer walks or columns, or CUDA(keep_features=False), which "
+            "samples walks again in each product."
+        )
+        with self._explained(f"walks from {self.block_size} nodes at a time", remedy):
+            yield
+
+    @contextmanager
+    def _explained(self, purpose: str, remedy: str) -> Iterator[None]:
+        """Explain what PyTorch and Triton raise for want of memory or of a driver."""
+        self._check_available()
         try:
             yield
-        except torch.cuda.OutOfMemoryError as error:
-            smaller = max(1, (self.block_size or BLOCK_SIZE) // 4)
-            raise MemoryError(
-                f"{self.device} has too little memory for walks from {self.block_size} nodes at a time. Use "
-                f"CUDA(block_size={smaller}), fewer walks or columns, or CUDA(keep_features=False), which "
-                f"samples walks again in each product. ({error})"
-            ) from error
+        except RuntimeError as error:
+            if "out of memory" in str(error).lower() or type(error).__name__ == "OutOfMemoryError":
+                raise MemoryError(
+                    f"{self.device} has too little memory for {purpose}. {remedy} {REMEDY} ({error})"
+                ) from error
+            if "NVIDIA driver" in str(error):
+                self._refuse_device(str(error))
+            raise
 
     def _check_available(self) -> None:
         """Refuse a device that is not there, and say what to install where something is missing."""
@@ -146,13 +210,24 @@ class CUDA(Engine):
             if os.environ.get("TRITON_INTERPRET") != "1":
                 refuse("device", "a CUDA device", Described(device), REMEDY)
             return
-        if not torch.cuda.is_available():
-            got = Described(f"{device}, but no CUDA device was found")
-            refuse("device", "an available device", got, REMEDY)
+        if not torch.cuda.is_initialized():
+            with warnings.catch_warnings(record=True) as told:  # PyTorch warns where CUDA does not start
+                warnings.simplefilter("always")
+                is_available = torch.cuda.is_available()
+            if not is_available:
+                self._refuse_device(" ".join(str(each.message) for each in told))
         count, number = torch.cuda.device_count(), int(device.partition(":")[2] or 0)
         if number >= count:
             got = Described(f"{device}, but there {'is' if count == 1 else 'are'} {count}")
             refuse("device", "an available device", got)
+
+    def _refuse_device(self, reason: str) -> NoReturn:
+        """Refuse a device that PyTorch cannot use, given what it says."""
+        found, remedy = "no CUDA device was found", REMEDY
+        if "too old" in reason:
+            found = "the NVIDIA driver is too old for this PyTorch"
+            remedy = f"Update the driver, or install a PyTorch for it from https://pytorch.org. {REMEDY}"
+        refuse("device", "an available device", Described(f"{self.device}, but {found}"), remedy)
 
 
 def _is_installed(name: str) -> bool:

@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel.engines._base import FeatureJob, Progress
+from walkernel.engines._device_products import multiply, squared_norms, with_short_rows
 from walkernel.engines._device_walks import DeviceRecord, Walker
-from walkernel.engines._tensors import (
-    bytes_of,
-    from_scipy,
-    launching_on,
-    squared_norms,
-    stack,
-    take,
-    to_scipy,
-    transpose,
-    without_zeros,
-)
+from walkernel.engines._tensors import bytes_of, from_scipy, stack, take, to_scipy, transpose, without_zeros
 from walkernel.features import (
     NO_NORMS,
     BlockedFeatures,
@@ -40,11 +31,6 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 64
 """Columns that walks which are not kept are multiplied with at a time."""
-ROWS, COLUMNS = 8, 16
-"""Rows and columns of a product that one Triton program makes."""
-FEWEST_COLUMNS = 4
-LONGEST_ROW = 2**10
-"""Columns from which on, and entries of a row up to which, that is faster than cuSPARSE."""
 ROWS_ON_HOST = 2**16
 """Rows of walks which are not kept that are brought to the CPU at a time."""
 
@@ -85,19 +71,16 @@ class DeviceFeatures(FeatureMatrix):
         self.nnz, self.nbytes = int(matrix.values().numel()), bytes_of(matrix)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_transposed", "_on_host")}
+        made = ("_factors", "_transposed_factors", "_on_host")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
     @cached_property
-    def _transposed(self) -> Tensor:
-        return transpose(self.matrix)
+    def _factors(self) -> list[Tensor]:
+        return with_short_rows(self.matrix)
 
     @cached_property
-    def _longest_row(self) -> int:
-        return _longest_row(self.matrix)
-
-    @cached_property
-    def _longest_column(self) -> int:
-        return _longest_row(self._transposed)
+    def _transposed_factors(self) -> list[Tensor]:
+        return with_short_rows(transpose(self.matrix))
 
     @cached_property
     def _on_host(self) -> HostFeatures:
@@ -106,13 +89,12 @@ class DeviceFeatures(FeatureMatrix):
     def multiply(self, X: Any) -> Any:
         """Return Φ X."""
         with self.engine.in_use():
-            return as_given(X, _product(self.matrix, as_tensor(self.engine, X), self._longest_row))
+            return as_given(X, multiply(self._factors, as_tensor(self.engine, X)))
 
     def multiply_transposed(self, V: Any) -> Any:
         """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
         with self.engine.in_use():
-            factor = as_tensor(self.engine, V)
-            return as_given(V, _product(self._transposed, factor, self._longest_column))
+            return as_given(V, multiply(self._transposed_factors, as_tensor(self.engine, V)))
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -161,36 +143,11 @@ class DeviceFeatures(FeatureMatrix):
         return self.matrix
 
 
-def _product(matrix: Tensor, X: Tensor, longest_row: int) -> Tensor:
-    """Return a CSR tensor times a matrix, also of no columns."""
-    if not X.numel() or not matrix.shape[0]:
-        return X.new_zeros(matrix.shape[0], X.shape[1])
-    if X.is_cuda and X.shape[1] >= FEWEST_COLUMNS and longest_row <= LONGEST_ROW:
-        return multiply_by_rows(matrix, X)
-    return matrix @ X
-
-
-def multiply_by_rows(matrix: Tensor, X: Tensor) -> Tensor:
-    """Return a CSR tensor times a matrix with at least one entry, by a kernel for many columns."""
-    from walkernel.engines._triton_products import multiply_rows
-
-    n, n_columns = matrix.shape[0], X.shape[1]
-    result = X.new_empty(n, n_columns)
-    arrays = matrix.crow_indices(), matrix.col_indices(), matrix.values()
-    with launching_on(X.device):
-        multiply_rows[-(-n // ROWS), -(-n_columns // COLUMNS)](
-            *arrays, X, result, n, n_columns, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=1
-        )
-    return result
-
-
-def _longest_row(matrix: Tensor) -> int:
-    counts = matrix.crow_indices().diff()
-    return int(counts.max()) if counts.numel() else 0
-
-
 class WalkedFeatures(BlockedFeatures):
     """Features that are not kept: products sample the walks again, some start nodes at a time.
+
+    Products are added up in the order in which walks arrive, so that two of them differ by rounding: by about
+    10⁻⁶ of the largest value in single precision, and 10⁻¹⁵ in double precision. Rows have the same bits.
 
     ``nnz`` is the number of deposits, since these are what a product adds up.
 
@@ -245,7 +202,7 @@ class WalkedFeatures(BlockedFeatures):
 
     def _some_columns_at_a_time(self, add: Callable[[Tensor, Tensor], None], X: Any, n_rows: int) -> Any:
         """Return a product whose columns are made by a function that adds them to zeros."""
-        with self.engine.in_use():
+        with self.engine.walking():
             given = as_tensor(self.engine, X)
             result = given.new_zeros(n_rows, given.shape[1])
             for first in range(0, given.shape[1], COLUMNS_AT_ONCE):
@@ -261,7 +218,7 @@ class WalkedFeatures(BlockedFeatures):
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order: only they are walked from."""
         parts = np.split(positions, np.arange(self._size, positions.size, self._size))
-        with self.engine.in_use():
+        with self.engine.walking():
             found = [self._sample(self._walker.spec.ids[part]) for part in parts]
             return scipy.sparse.vstack([to_scipy(matrix) for matrix in found], format="csr")
 
@@ -280,7 +237,7 @@ class WalkedFeatures(BlockedFeatures):
     def native(self) -> Tensor:
         """All features as a CSR tensor."""
         ids = self._walker.spec.ids
-        with self.engine.in_use():
+        with self.engine.walking():
             return stack([self._sample(ids[i : i + self._size]) for i in range(0, ids.size, self._size)])
 
 

@@ -108,12 +108,6 @@ def without_zeros(matrix: Tensor) -> Tensor:
     return csr_of_counts(counts, columns[kept], values[kept], (matrix.shape[0], matrix.shape[1]))
 
 
-def squared_norms(matrix: Tensor) -> Tensor:
-    """Return ‖·‖² of each row of a CSR tensor in double precision, (rows,)."""
-    result = torch.zeros(matrix.shape[0], dtype=torch.float64, device=matrix.device)
-    return result.index_add_(0, rows_of(matrix.crow_indices()), matrix.values().double().square())
-
-
 def bytes_of(matrix: Tensor) -> int:
     """Return the memory that a CSR tensor takes."""
     return sum(t.numel() * t.element_size() for t in (matrix.crow_indices(), *_entries(matrix)))

@@ -190,6 +190,7 @@ class SumFeatures(FeatureMatrix):
         self.head, self.walks = head, walks
         self.shape, self.nnz, self.nbytes = walks.shape, head.nnz + walks.nnz, head.nbytes + walks.nbytes
         self.norms, self.n_steps = walks.norms, walks.n_steps
+        self.takes_tensors = head.takes_tensors and walks.takes_tensors
 
     def parts(self) -> tuple[FeatureMatrix, ...]:
         """Return heads and walks."""

@@ -215,8 +215,6 @@ class Groups:
         """
         G, (rows, n_columns) = self.n_groups, left.shape
         result, doubled = np.empty((rows, V.shape[1], G)), np.zeros((rows, V.shape[1]))
-        in_double = left.nnz * G <= FEW_TERMS
-        multiply = partial(_multiply_groups, in_double=in_double, n_threads=self.engine.n_threads)
         walks, others = (self.right, self.left) if self.is_transposed else (self.left, self.right)
         few = min(FEW_GROUPS, G // 2) if second_order and walks is not None and others is not None else 0
         size = max(1, SUMS_AT_ONCE // (G * n_columns))
@@ -234,7 +232,7 @@ class Groups:
                 continue
             sizes, values = _in_units(_from_mean(moved, axis=1))
             for c, own in enumerate(zip(sizes, values, strict=True), start=first):
-                result[:, c] += left.map_rows(multiply, *own)
+                result[:, c] += _product_with_groups(left, *own, n_threads=self.engine.n_threads)
             if few > 1 and walks is not None:
                 spread = self.engine.group_spread(self._job(walks), sizes, values[:, :, few:], reached)
                 doubled[:, part] = spread / np.sqrt((few - 1) * (G - few) * G * (G - 1))
@@ -273,6 +271,17 @@ def _in_units(moved: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     sizes = np.abs(moved).max(axis=1)
     values = moved / np.where(sizes > 0, sizes, 1.0)[:, None]
     return sizes, np.ascontiguousarray(values.swapaxes(1, 2), dtype=np.float32)
+
+
+def _product_with_groups(
+    left: FeatureMatrix, sizes: NDArray[np.float64], values: NDArray[np.float32], *, n_threads: int | None
+) -> NDArray[np.float64]:
+    """Return left @ diag(sizes) @ values, (n, n_groups), made where the features are."""
+    if left.takes_tensors:  # on a device, in its precision and therefore in a unit of the largest, exactly
+        unit = np.ldexp(1.0, np.frexp(sizes.max(initial=0.0))[1])
+        return np.asarray(unit * left.multiply((sizes / unit)[:, None] * values))
+    in_double = left.nnz * values.shape[1] <= FEW_TERMS
+    return left.map_rows(partial(_multiply_groups, in_double=in_double, n_threads=n_threads), sizes, values)
 
 
 def _multiply_groups(

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from walkernel.engines._tensors import csr_tensor, offsets, rows_of
+from walkernel.engines import csr_tensor, offsets, rows_of
 from walkernel.torch._sparse_loops import add_products, sum_products
 
 MAX_GATHERED_ENTRIES = 2**25

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from walkernel._checks import Described, check_instance, refuse
-from walkernel.engines import DeviceRecord
-from walkernel.engines._tensors import offsets, rows_of
+from walkernel.engines import DeviceRecord, offsets, rows_of
 from walkernel.features import Walks
 from walkernel.torch._modulation import check_dtype
 from walkernel.torch._sparse import LOOP_DEVICE, FixedMatrix, Structure, gram, multiply

@@ -2,8 +2,10 @@
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 import sklearn
@@ -14,11 +16,31 @@ import walkernel as wk
 from walkernel.engines import CUDA
 
 GRAPH = graphs.unweighted()
+TOO_OLD = "The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver."
 CALLS = {
     "sample_walks": lambda engine: wk.sample_walks(GRAPH, 4, engine=engine),
     "sample_features": lambda engine: wk.sample_features(GRAPH, wk.Diffusion(), 4, engine=engine),
     "estimate_kernel": lambda engine: wk.estimate_kernel(GRAPH, wk.Diffusion(), 4, engine=engine),
 }
+
+
+def set_up(monkeypatch, *, warning=None, error=None):
+    """Let CUDA be there or not, and fail in a way of its own."""
+
+    def is_available():
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=1)
+        return warning is None
+
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    if error is not None:
+        monkeypatch.setattr(torch, "tensor", fail)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -36,21 +58,72 @@ def test_no_device(call, monkeypatch):
 
 
 def test_a_number_that_no_device_has(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    set_up(monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(ValueError, match="an available device, got cuda:2, but there are 2"):
         CALLS["sample_walks"]("cuda:2")
 
 
-def test_too_little_memory_is_said_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(CUDA, "_check_available", lambda self: None)
-    with (
-        pytest.raises(
-            MemoryError, match=r"cuda has too little memory .* 1000 nodes.*block_size=250.*\(all\)"
-        ),
-        CUDA(block_size=1000).in_use(),
-    ):
-        raise torch.cuda.OutOfMemoryError("all")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"warning": f"CUDA initialization: {TOO_OLD} (Triggered internally at CUDAFunctions.cpp:119.)"},
+        {"error": RuntimeError(TOO_OLD)},
+    ],
+    ids=["before", "when it is used"],
+)
+@pytest.mark.parametrize("call", [*CALLS.values(), lambda engine: engine.hold(GRAPH.to_scipy())])
+def test_a_driver_that_is_too_old(call, failure, monkeypatch):
+    """PyTorch warns, or raises if the driver was only counted; either way nothing else is said."""
+    set_up(monkeypatch, **failure)
+    message = (
+        "device must be an available device, got cuda, but the NVIDIA driver is too old for this PyTorch. "
+        "Update the driver, or install a PyTorch for it from https://pytorch.org. On the CPU use"
+    )
+    with pytest.raises(ValueError, match=message):
+        call(CUDA())
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"warning": "CUDA initialization: CUDA unknown error"},
+        {"error": RuntimeError("Found no NVIDIA driver on your system.")},
+    ],
+    ids=["before", "when it is used"],
+)
+def test_a_device_that_does_not_start(failure, monkeypatch):
+    set_up(monkeypatch, **failure)
+    with pytest.raises(ValueError, match="got cuda, but no CUDA device was found"):
+        CALLS["sample_walks"](CUDA())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.cuda.OutOfMemoryError("all"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+        RuntimeError("CUDA error: out of memory"),
+    ],
+)
+def test_too_little_memory_is_said_with_what_to_do(error, monkeypatch):
+    set_up(monkeypatch, error=error)
+    engine, hint = CUDA(block_size=1000), re.escape(f"On the CPU use walkernel.engines.CPU(). ({error})")
+    walks = r"cuda has too little memory for walks from 1000 nodes at a time\. Use CUDA\(block_size=250\), .*"
+    for call in CALLS.values():
+        with pytest.raises(MemoryError, match=walks + hint):
+            call(engine)
+    matrix = r"for a matrix of \d+ entries\. Use a smaller graph\. "
+    with pytest.raises(MemoryError, match=matrix + hint):
+        wk.polynomial_operator(GRAPH, wk.Diffusion(), engine=engine)
+    with pytest.raises(MemoryError, match=r"with\. Use fewer columns at a time\. " + hint), engine.in_use():
+        raise error
+
+
+def test_other_failures_are_passed_on(monkeypatch):
+    set_up(monkeypatch, error=RuntimeError("CUDA error: an illegal memory access was encountered"))
+    with pytest.raises(RuntimeError, match="an illegal memory access"):
+        CALLS["sample_walks"](CUDA())
 
 
 def test_kernels_are_checked_before_anything_is_walked():
