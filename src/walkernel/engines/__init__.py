@@ -19,14 +19,22 @@ if TYPE_CHECKING:
     from walkernel.engines._cluster import open_client
     from walkernel.engines._cuda import CUDA
     from walkernel.engines._dask import Dask
+    from walkernel.engines._device_features import DeviceFeatures
     from walkernel.engines._tensors import csr_tensor
 
-_LATE = {"CUDA": "_cuda", "Dask": "_dask", "csr_tensor": "_tensors", "open_client": "_cluster"}
+_LATE = {
+    "CUDA": "_cuda",
+    "Dask": "_dask",
+    "DeviceFeatures": "_device_features",
+    "csr_tensor": "_tensors",
+    "open_client": "_cluster",
+}
 
 __all__ = [
     "CPU",
     "CUDA",
     "Dask",
+    "DeviceFeatures",
     "Engine",
     "FeatureJob",
     "StoredFeatures",

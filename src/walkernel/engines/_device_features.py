@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +17,11 @@ from walkernel.engines._base import FeatureJob, Progress
 from walkernel.engines._device_walks import DeviceRecord, Walker
 from walkernel.engines._tensors import (
     bytes_of,
+    csr_tensor,
     from_scipy,
+    gram,
     launching_on,
+    scale_rows,
     squared_norms,
     stack,
     take,
@@ -113,6 +117,42 @@ class DeviceFeatures(FeatureMatrix):
         with self.engine.in_use():
             factor = as_tensor(self.engine, V)
             return as_given(V, _product(self._transposed, factor, self._longest_column))
+
+    def multiply_gram(self, V: Any) -> Any:
+        """Return ΦΦᵀ V."""
+        return as_given(V, self.multiply(self.multiply_transposed(as_tensor(self.engine, V))))
+
+    def held(self) -> DeviceFeatures:
+        """Return the features with products in double precision."""
+        if self.engine.dtype == "float64":
+            return self
+        own = self.matrix
+        doubled = csr_tensor(own.crow_indices(), own.col_indices(), own.values().double(), self.shape)
+        return DeviceFeatures(doubled, replace(self.engine, dtype="float64"))
+
+    def gram(self, other: FeatureMatrix) -> Any:
+        """Return ΦΨᵀ in double precision, as a tensor if Ψ is on the device too."""
+        if not isinstance(other, DeviceFeatures):
+            return super().gram(other)
+        with self.engine.in_use():
+            left, right = self.held(), other.held()
+            return gram(left.matrix, right.matrix, right._transposed)
+
+    def scale_rows(self, factors: Dense) -> DeviceFeatures:
+        """Return diag(factors) Φ."""
+        with self.engine.in_use():
+            scaled = scale_rows(self.matrix, self.matrix.values().new_tensor(factors))
+            return DeviceFeatures(scaled, self.engine)
+
+    def joined(self, others: Sequence[FeatureMatrix], order: NDArray[np.int64]) -> FeatureMatrix:
+        """Return the rows of these and of other features of this device, in some order."""
+        with self.engine.in_use():
+            return DeviceFeatures(take(stack([one.native for one in (self, *others)]), order), self.engine)
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> DeviceFeatures:
+        """Return some rows as features."""
+        with self.engine.in_use():
+            return DeviceFeatures(take(self.matrix, np.arange(self.shape[0])[rows]), self.engine)
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -270,6 +310,10 @@ class WalkedFeatures(BlockedFeatures):
 
     def _block(self, number: int) -> scipy.sparse.csr_array:
         return self.rows(np.arange(*self.edges[number : number + 2]))
+
+    def held(self) -> DeviceFeatures:
+        """Return the features as they are kept on the device, in double precision."""
+        return DeviceFeatures(self.native, self.engine).held()
 
     def _sample(self, ids: NDArray[np.int64]) -> Tensor:
         """Return the features of some start nodes as a CSR tensor."""
