@@ -367,9 +367,11 @@ class DeviceRecord(Record):
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Sum the deposits of a row at the same node, by sorting all deposits."""
     key, order = torch.sort(rows * shape[1] + nodes)
-    distinct, place = torch.unique_consecutive(key, return_inverse=True)
+    is_first = torch.ones(key.numel(), dtype=torch.bool, device=key.device)
+    torch.ne(key[1:], key[:-1], out=is_first[1:])
+    distinct = key[is_first]
     data = torch.zeros(distinct.numel(), dtype=values.dtype, device=values.device)
-    data.index_add_(0, place, values[order])
+    data.index_add_(0, torch.cumsum(is_first, 0) - 1, values[order])
     counts = torch.bincount(distinct // shape[1], minlength=shape[0])
     return csr_of_counts(counts, distinct % shape[1], data, shape)
 
