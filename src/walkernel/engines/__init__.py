@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from walkernel.engines._cluster import open_client
     from walkernel.engines._cuda import CUDA
     from walkernel.engines._dask import Dask
+    from walkernel.engines._device_features import DeviceFeatures
     from walkernel.engines._device_walks import DeviceRecord
     from walkernel.engines._tensors import csr_tensor, offsets, rows_of
 
 _LATE = {
     "CUDA": "_cuda",
     "Dask": "_dask",
+    "DeviceFeatures": "_device_features",
     "DeviceRecord": "_device_walks",
     "csr_tensor": "_tensors",
     "offsets": "_tensors",
@@ -36,6 +38,7 @@ __all__ = [
     "CPU",
     "CUDA",
     "Dask",
+    "DeviceFeatures",
     "DeviceRecord",
     "Engine",
     "FeatureJob",

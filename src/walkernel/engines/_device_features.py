@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,18 @@ from torch import Tensor
 from walkernel.engines._base import FeatureJob, Progress
 from walkernel.engines._device_products import multiply, squared_norms, with_short_rows
 from walkernel.engines._device_walks import DeviceRecord, Walker
-from walkernel.engines._tensors import bytes_of, from_scipy, stack, take, to_scipy, transpose, without_zeros
+from walkernel.engines._tensors import (
+    bytes_of,
+    csr_tensor,
+    from_scipy,
+    gram,
+    scale_rows,
+    stack,
+    take,
+    to_scipy,
+    transpose,
+    without_zeros,
+)
 from walkernel.features import (
     NO_NORMS,
     BlockedFeatures,
@@ -71,7 +83,7 @@ class DeviceFeatures(FeatureMatrix):
         self.nnz, self.nbytes = int(matrix.values().numel()), bytes_of(matrix)
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_factors", "_transposed_factors", "_on_host")
+        made = ("_factors", "_transposed", "_transposed_factors", "_on_host")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     @cached_property
@@ -79,8 +91,12 @@ class DeviceFeatures(FeatureMatrix):
         return with_short_rows(self.matrix)
 
     @cached_property
+    def _transposed(self) -> Tensor:
+        return transpose(self.matrix)
+
+    @cached_property
     def _transposed_factors(self) -> list[Tensor]:
-        return with_short_rows(transpose(self.matrix))
+        return with_short_rows(self._transposed)
 
     @cached_property
     def _on_host(self) -> HostFeatures:
@@ -95,6 +111,42 @@ class DeviceFeatures(FeatureMatrix):
         """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
         with self.engine.in_use():
             return as_given(V, multiply(self._transposed_factors, as_tensor(self.engine, V)))
+
+    def multiply_gram(self, V: Any) -> Any:
+        """Return ΦΦᵀ V."""
+        return as_given(V, self.multiply(self.multiply_transposed(as_tensor(self.engine, V))))
+
+    def held(self) -> DeviceFeatures:
+        """Return the features with products in double precision."""
+        if self.engine.dtype == "float64":
+            return self
+        own = self.matrix
+        doubled = csr_tensor(own.crow_indices(), own.col_indices(), own.values().double(), self.shape)
+        return DeviceFeatures(doubled, replace(self.engine, dtype="float64"))
+
+    def gram(self, other: FeatureMatrix) -> Any:
+        """Return ΦΨᵀ in double precision, as a tensor if Ψ is on the device too."""
+        if not isinstance(other, DeviceFeatures):
+            return super().gram(other)
+        with self.engine.in_use():
+            left, right = self.held(), other.held()
+            return gram(left.matrix, right.matrix, right._transposed)
+
+    def scale_rows(self, factors: Dense) -> DeviceFeatures:
+        """Return diag(factors) Φ."""
+        with self.engine.in_use():
+            scaled = scale_rows(self.matrix, self.matrix.values().new_tensor(factors))
+            return DeviceFeatures(scaled, self.engine)
+
+    def joined(self, others: Sequence[FeatureMatrix], order: NDArray[np.int64]) -> FeatureMatrix:
+        """Return the rows of these and of other features of this device, in some order."""
+        with self.engine.in_use():
+            return DeviceFeatures(take(stack([one.native for one in (self, *others)]), order), self.engine)
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> DeviceFeatures:
+        """Return some rows as features."""
+        with self.engine.in_use():
+            return DeviceFeatures(take(self.matrix, np.arange(self.shape[0])[rows]), self.engine)
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order."""
@@ -227,6 +279,10 @@ class WalkedFeatures(BlockedFeatures):
 
     def _block(self, number: int) -> scipy.sparse.csr_array:
         return self.rows(np.arange(*self.edges[number : number + 2]))
+
+    def held(self) -> DeviceFeatures:
+        """Return the features as they are kept on the device, in double precision."""
+        return DeviceFeatures(self.native, self.engine).held()
 
     def _sample(self, ids: NDArray[np.int64]) -> Tensor:
         """Return the features of some start nodes as a CSR tensor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,13 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+PAIRS_AT_ONCE = 2**25
+"""Pairs of entries whose products are in memory together, 40 bytes each."""
+DENSE_ENTRIES = 2**28
+"""Entries of sparse matrices that are stored as dense ones together."""
+DENSE_SPEED, SPARSE_SPEED = 2e13, 5e9
+"""Multiplications per second of dense products and of pairs of entries, to choose between them."""
 
 
 def csr_tensor(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
@@ -106,6 +114,64 @@ def without_zeros(matrix: Tensor) -> Tensor:
         return matrix
     counts = torch.bincount(rows_of(matrix.crow_indices())[kept], minlength=matrix.shape[0])
     return csr_of_counts(counts, columns[kept], values[kept], (matrix.shape[0], matrix.shape[1]))
+
+
+def scale_rows(matrix: Tensor, factors: Tensor) -> Tensor:
+    """Return a CSR tensor with its rows multiplied by factors."""
+    values = matrix.values() * factors[rows_of(matrix.crow_indices())]
+    return csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
+
+
+def gram(left: Tensor, right: Tensor, right_transposed: Tensor) -> Tensor:
+    """Return A Bᵀ of CSR tensors in double precision as a dense one, given B and Bᵀ.
+
+    Either all pairs of entries that meet in a column are added up, or the columns that both reach are
+    multiplied as dense blocks, whichever costs less.
+    """
+    result = torch.zeros(left.shape[0], right.shape[0], dtype=torch.float64, device=left.device)
+    visits = right_transposed.crow_indices().diff().long()
+    meetings = visits[left.col_indices().long()]
+    met = (visits > 0) & (torch.bincount(left.col_indices(), minlength=left.shape[1]) > 0)
+    n_meetings, n_met = int(meetings.sum()), int(met.sum())
+    if result.numel() * n_met / DENSE_SPEED < n_meetings / SPARSE_SPEED:
+        _add_dense_blocks(result, left, right, met)
+    elif n_meetings:
+        _add_meetings(result, left, right_transposed, meetings)
+    return result
+
+
+def _add_meetings(result: Tensor, left: Tensor, right_transposed: Tensor, meetings: Tensor) -> None:
+    """Add the products of all pairs of entries in the same column; each entry of A meets so many of Bᵀ."""
+    rows, (columns, values) = rows_of(left.crow_indices()), _entries(left)
+    begins, (others, factors) = right_transposed.crow_indices().long(), _entries(right_transposed)
+    ends, n_columns = torch.cumsum(meetings, 0), result.shape[1]
+    starts = ends - meetings
+    n_blocks = -(-int(ends[-1]) // PAIRS_AT_ONCE)
+    edges = torch.searchsorted(ends, ends[-1] * torch.arange(n_blocks + 1, device=ends.device) // n_blocks)
+    edges[-1] = ends.numel()
+    for first, last in pairwise(edges.tolist()):
+        counts = meetings[first:last]
+        size = int(counts.sum())
+        entry = first + torch.repeat_interleave(counts, output_size=size)
+        place = torch.arange(size, device=ends.device) - starts[entry] + starts[first]
+        place += begins[columns[entry].long()]
+        at = rows[entry] * n_columns + others[place]
+        result.view(-1).index_add_(0, at, values[entry] * factors[place])
+
+
+def _add_dense_blocks(result: Tensor, left: Tensor, right: Tensor, met: Tensor) -> None:
+    """Add the product of the columns that both reach, some of them at a time."""
+    rank = torch.where(met, torch.cumsum(met, 0) - 1, -1)
+    size, n_met = max(1, DENSE_ENTRIES // sum(result.shape)), int(met.sum())
+    sides = [(side, rows_of(side.crow_indices()), rank[side.col_indices().long()]) for side in (left, right)]
+    for first in range(0, n_met, size):
+        width, blocks = min(size, n_met - first), []
+        for side, rows, columns in sides:
+            kept = (columns >= first) & (columns < first + width)
+            block = result.new_zeros(side.shape[0], width)
+            block[rows[kept], columns[kept] - first] = side.values()[kept]
+            blocks.append(block)
+        result += blocks[0] @ blocks[1].T
 
 
 def bytes_of(matrix: Tensor) -> int:

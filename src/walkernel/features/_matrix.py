@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,10 +22,12 @@ from walkernel.features._products import (
     bytes_of,
     dots_in_block,
     dots_of_rows,
+    gram,
     keep_reached,
     leaves,
     multiply,
     multiply_transposed,
+    scale_rows,
     some_columns_at_a_time,
     sorted_rows,
     stack,
@@ -82,6 +84,22 @@ class FeatureMatrix(ABC):
     def squared_norms(self) -> Dense:
         """Return ‖φ_i‖² of each row, (n,)."""
         return self.map_rows(lambda rows: np.asarray(rows.power(2).sum(axis=1)))
+
+    def held(self) -> FeatureMatrix:
+        """Return the features in double precision, in the memory of this process or of the device."""
+        return HostFeatures(self.to_scipy().astype(np.float64, copy=False), n_threads=None)
+
+    def gram(self, other: FeatureMatrix) -> Any:
+        """Return ΦΨᵀ as a dense matrix in double precision: an array, or a tensor where both are tensors."""
+        return gram(self.to_scipy(), other.to_scipy())
+
+    def scale_rows(self, factors: Dense) -> FeatureMatrix:
+        """Return diag(factors) Φ."""
+        return HostFeatures(scale_rows(self.to_scipy(), factors), n_threads=None)
+
+    def joined(self, others: Sequence[FeatureMatrix], order: NDArray[np.int64]) -> FeatureMatrix:
+        """Return the rows of these and of other features of the same kind, in some order."""
+        return HostFeatures(stack(order, *(one.to_scipy() for one in (self, *others))), n_threads=None)
 
     def dots(self, other: FeatureMatrix, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Dense:
         """Return Φ[rows[k]] · Ψ[columns[k]] at flat arrays of positions."""
@@ -169,6 +187,10 @@ class HostFeatures(FeatureMatrix):
         for own, matrix in zip((self, *others), kept, strict=True):
             found.append(HostFeatures(matrix, own.norms, own.n_steps, self.n_threads))
         return reached, found
+
+    def held(self) -> FeatureMatrix:
+        """Return the features themselves if they are in double precision."""
+        return self if self.matrix.dtype == np.float64 else super().held()
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the matrix itself."""

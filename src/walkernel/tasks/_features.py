@@ -26,7 +26,7 @@ from walkernel.tasks._nodes import NodeEstimator, check_same_length, given_targe
 from walkernel.tasks._polynomial_prior import PolynomialPrior
 from walkernel.tasks._prior import WalkPrior
 from walkernel.tasks._ridge import NodeRidge, NodeRidgeClassifier
-from walkernel.tasks._solvers import row_lengths, scale_rows
+from walkernel.tasks._solvers import row_lengths
 from walkernel.tasks._walk_cache import WALK_CACHE
 
 DEFAULT_KERNEL = Diffusion(4.0)
@@ -211,9 +211,10 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         if self.method_ == "polynomial":
             distinct, place = np.unique(ids, return_inverse=True)
             return np.asarray((self._prior.with_nodes(distinct).T @ self._map)[place])
-        rows = WALK_CACHE.features(self._spec, self.kernel_, ids, self._engine)
+        features = WALK_CACHE.held(self._spec, self.kernel_, ids, self._engine)
         if normalize:
-            rows = scale_rows(rows, self.scale_ / row_lengths(rows))
+            features = features.scale_rows(self.scale_ / row_lengths(features))
+        rows = features.to_scipy()
         if n_components is not None:
             if reduction == "johnson-lindenstrauss":
                 return johnson_lindenstrauss(rows, n_components, seed=self.seed_)

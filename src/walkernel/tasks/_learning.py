@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
-import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import warn, without_warnings
 from walkernel.engines import Engine
-from walkernel.features import KernelOrF
+from walkernel.features import FeatureMatrix, KernelOrF
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import NARROWER, WIDER, widest_served
@@ -40,8 +39,8 @@ from walkernel.tasks._likelihood import (
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
-from walkernel.tasks._solvers import gram
-from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes
+from walkernel.tasks._solvers import as_array
+from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes, weighted
 from walkernel.walks import WalkSpec
 
 MAX_LEARNING_NODES = 2000
@@ -322,7 +321,7 @@ class _Search(Trials):
     def _gram(self, hyper: Hyperparameters) -> Array:
         """Return ΦΦᵀ of the trial nodes."""
         rows = hyper.rows(self._tried_features_of(hyper.weights))
-        return gram(rows, rows)
+        return as_array(rows.gram(rows))
 
     def best_start(self, start: Hyperparameters) -> Hyperparameters:
         """Return the best of the given start and of those that split the variance of y, 1, differently."""
@@ -389,20 +388,20 @@ def features_of(spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> Featu
     The features of unit vectors f are cached. Walks that are too large for ``WALK_CACHE`` are kept here while
     hyper-parameters are learned from them.
     """
-    unit_features: dict[int, scipy.sparse.csr_array] = {}
+    unit_features: dict[int, FeatureMatrix] = {}
     is_kept = WALK_CACHE.limit < record_bytes(spec, ids.size) <= MAX_LEARNING_BYTES
     own = engine.walks(spec.at(ids)) if is_kept else None
 
-    def weighted(weights: KernelOrF) -> scipy.sparse.csr_array:
-        return WALK_CACHE.features(spec, weights, ids, engine) if own is None else own.features(weights)
+    def found(weights: KernelOrF) -> FeatureMatrix:
+        return WALK_CACHE.held(spec, weights, ids, engine) if own is None else weighted(own, weights)
 
-    def features(weights: KernelOrF) -> scipy.sparse.csr_array:
+    def features(weights: KernelOrF) -> FeatureMatrix:
         with without_warnings(InfiniteVarianceWarning):  # of lengthscales that are only tried
             if not (isinstance(weights, np.ndarray) and np.count_nonzero(weights) == 1 == weights.sum()):
-                return weighted(weights)
+                return found(weights)
             length = int(weights.argmax())
             if length not in unit_features:
-                unit_features[length] = weighted(weights)
+                unit_features[length] = found(weights)
             return unit_features[length]
 
     return features

@@ -17,16 +17,23 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from walkernel._checks import Described, real_array, refuse
-from walkernel.features import KernelOrF
+from walkernel.features import FeatureMatrix, KernelOrF
 from walkernel.kernels import Kernel
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import CholeskySolver, directional_slope, gram, row_lengths, scale_rows
+from walkernel.tasks._solvers import (
+    Matrix,
+    as_array,
+    directional_slope,
+    factorize,
+    like,
+    plus_diagonal,
+    row_lengths,
+)
 
-FeaturesOf = Callable[[KernelOrF], scipy.sparse.csr_array]
+FeaturesOf = Callable[[KernelOrF], FeatureMatrix]
 """Features of the observed nodes for a kernel, a sequence f or a function of the length."""
 
 MIN_SCALE = 1e-153
@@ -63,11 +70,11 @@ class Hyperparameters:
             return replace(same, modulation=self.modulation * factor)
         return replace(same, amplitude=self.amplitude * factor)
 
-    def rows(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    def rows(self, features: FeatureMatrix) -> FeatureMatrix:
         """Return the rows of Φ as the prior uses them, normalised if asked for."""
         if not self.normalize:
             return features
-        return scale_rows(features, self.length / row_lengths(features))
+        return features.scale_rows(self.length / row_lengths(features))
 
     def row_scales(self, squared_norms: Array) -> Array:
         """Return what the prior multiplies rows of Φ with, of which it needs ‖φ_i‖², (n,)."""
@@ -83,9 +90,11 @@ class Hyperparameters:
         scales = np.sqrt(np.maximum(K.diagonal(), np.finfo(float).tiny))
         return np.asarray(K / scales / scales[:, None])
 
-    def with_nugget(self, covariance: Array) -> Array:
+    def with_nugget(self, covariance: Matrix) -> Matrix:
         """Return the covariance of g at distinct nodes, (n, n), from a²ΦΦᵀ."""
-        return covariance + self.nugget**2 * np.eye(len(covariance)) if self.nugget else covariance
+        if not self.nugget:
+            return covariance
+        return plus_diagonal(covariance, np.full(len(covariance), self.nugget**2))
 
     @property
     def length(self) -> float:
@@ -107,14 +116,14 @@ class Likelihood(NamedTuple):
     """log p(y), and its slopes: ∂ log p = ½⟨by_covariance, ∂Cov(g)⟩ + by_variance ∂(noise²)."""
 
     value: float
-    by_covariance: Array  # (n, n)
+    by_covariance: Matrix  # (n, n)
     by_variance: float
 
 
-def log_likelihood(observed: Observations, covariance: Array, noise: float, *, slopes: bool) -> Likelihood:
+def log_likelihood(observed: Observations, covariance: Matrix, noise: float, *, slopes: bool) -> Likelihood:
     """Return log p(y) for the covariance of g at the observed nodes, (n, n), and its slopes if asked for."""
     merged = observed.merged(noise)
-    system = CholeskySolver(covariance, merged.variances)
+    system = factorize(covariance, merged.variances)
     solved = system.solve(merged.sides)
     products = merged.sides.T @ solved + merged.scatter
     inner, outer = products[1:, 1:], products[1:, 0]
@@ -126,11 +135,12 @@ def log_likelihood(observed: Observations, covariance: Array, noise: float, *, s
         return Likelihood(value, np.empty((0, 0)), math.nan)
     residual, basis = np.append(1.0, -beta), np.linalg.inv(inner)
     inverse = system.inverse()
-    full, trace = observed.noise_slope(merged, solved, inverse.diagonal())
+    full, trace = observed.noise_slope(merged, solved, as_array(inverse.diagonal()))
     by_variance = float(((full @ residual) ** 2).sum() - trace + np.sum((full[:, 1:] @ basis) * full[:, 1:]))
-    dual = solved @ residual
+    factors = solved @ residual, solved[:, 1:] @ basis, solved[:, 1:]
+    dual, left, right = (like(inverse, factor) for factor in factors)
     inverse *= -1
-    inverse += np.outer(dual, dual) + solved[:, 1:] @ basis @ solved[:, 1:].T
+    inverse += dual[:, None] * dual + left @ right.T
     return Likelihood(value, inverse, 0.5 * by_variance)
 
 
@@ -198,22 +208,19 @@ class Parameters(NamedTuple):
         return np.array(bounds)
 
 
-def _by_gram(
-    hyper: Hyperparameters, features: scipy.sparse.csr_array, slope: Array, covariance: Array
-) -> Array:
+def _by_gram(hyper: Hyperparameters, features: FeatureMatrix, slope: Matrix, covariance: Matrix) -> Matrix:
     """Return the slope in ΦΦᵀ, with Φ before normalisation, from the slope in the covariance."""
     if not hyper.normalize:
         return hyper.amplitude**2 * slope
     lengths = row_lengths(features)
-    scales = hyper.amplitude * hyper.length / lengths
-    result = slope * np.outer(scales, scales)
-    result[np.diag_indices_from(result)] -= (slope * covariance).sum(axis=1) / lengths**2
-    return result
+    scales = like(slope, hyper.amplitude * hyper.length / lengths)
+    of_rows = as_array((slope * covariance).sum(axis=1))
+    return plus_diagonal(slope * (scales[:, None] * scales), -(of_rows / lengths**2))
 
 
 def _sum_of_likelihoods(
-    hyper: Hyperparameters, covariance: Array, data: Sequence[Observations]
-) -> tuple[float, Array, dict[str, float]]:
+    hyper: Hyperparameters, covariance: Matrix, data: Sequence[Observations]
+) -> tuple[float, Matrix, dict[str, float]]:
     """Return Σ log p(y) over sets of observations of the same nodes for a²ΦΦᵀ, (n, n), and its slopes.
 
     They are those in the covariance, (n, n), and in the logarithms of amplitude, noise and nugget.
@@ -222,7 +229,7 @@ def _sum_of_likelihoods(
     found = [log_likelihood(observed, whole, hyper.noise, slopes=True) for observed in data]
     slope = sum((one.by_covariance for one in found[1:]), found[0].by_covariance)
     by_log = {
-        "amplitude": float(np.sum(slope * covariance)),
+        "amplitude": float((slope * covariance).sum()),
         "noise": 2 * hyper.noise**2 * sum(one.by_variance for one in found),
         "nugget": hyper.nugget**2 * float(slope.trace()),
     }
@@ -245,7 +252,7 @@ def likelihood_at(
     hyper = parameters.hyperparameters(theta)
     features = features_of(hyper.weights)
     rows = hyper.rows(features)
-    covariance = hyper.amplitude**2 * gram(rows, rows)
+    covariance = hyper.amplitude**2 * rows.gram(rows)
     value, slope, by_log = _sum_of_likelihoods(hyper, covariance, data)
     slope_along = directional_slope(_by_gram(hyper, features, slope, covariance), features, hyper.n_terms)
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from walkernel.tasks._observations import Array, Observations
-from walkernel.tasks._solvers import Prior, Solver, cholesky_solver
+from walkernel.tasks._solvers import Matrix, Prior, Solver, as_array, cholesky_solver, like
 
 SomePrior = TypeVar("SomePrior", bound=Prior)
 
@@ -64,16 +64,17 @@ class Posterior(Generic[SomePrior]):
         """Return the mean at k nodes with columns h, (k, q)."""
         return self.prior.values(nodes, self.weights) + columns @ self.beta
 
-    def mean_uncertainty(self, shared: Array, columns: Array) -> tuple[Array, Array]:
+    def mean_uncertainty(self, shared: Matrix, columns: Array) -> tuple[Array, Array]:
         """Return ρ, (k, q), and A⁻¹ρᵀ, (q, k): their product is the variance due to β."""
-        rho = columns - shared.T @ self._basis
+        rho = columns - as_array(shared.T @ like(shared, self._basis))
         return rho, np.asarray(np.linalg.solve(self._certainty, rho.T), dtype=np.float64)
 
     def covariance(self, asked: Prior, columns: Array) -> Array:
         """Return the covariances of g + hβ between nodes with a prior of their own, (k, k)."""
         shared = self.prior.with_nodes(asked.observed)
         rho, solved = self.mean_uncertainty(shared, columns)
-        result = asked.covariance - self.system.best_for(len(columns)).explained(shared) + rho @ solved
+        explained = self.system.best_for(len(columns)).explained(shared)
+        result = as_array(asked.covariance) - explained + rho @ solved
         return (result + result.T) / 2
 
     def leave_one_out(self) -> tuple[Array, Array]:
@@ -83,9 +84,9 @@ class Posterior(Generic[SomePrior]):
         """
         merged = self._merged
         level = merged.sides[:, 1:] @ self.observed.offset
-        inverse = cholesky_solver(self.prior, merged.variances).inverse()
+        inverse = as_array(cholesky_solver(self.prior, merged.variances).inverse().diagonal())
         fixed = (self._basis * np.linalg.solve(self._certainty, self._basis.T).T).sum(axis=1)
-        precisions = inverse.diagonal() - fixed
+        precisions = inverse - fixed
         return level + merged.sides[:, 0] - self.dual / precisions, np.maximum(
             1 / precisions - merged.variances, 0.0
         )

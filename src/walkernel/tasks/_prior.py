@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from walkernel._checks import one_of, real_number, refuse, whole_number
 from walkernel._door import warn
 from walkernel.engines import CPU, Engine, resolve
-from walkernel.features import Symmetric
+from walkernel.features import FeatureMatrix, HostFeatures, Symmetric
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern, PowerSeries
 from walkernel.operators import SparsePrecision, has_sparse_factor
@@ -310,10 +310,15 @@ class WalkPrior:
 
     def at(self, ids: NDArray[np.int64], hyper: Hyperparameters | None = None) -> FeaturePrior:
         """Return the prior of g at some nodes, with another amplitude and the same ν/a if given."""
-        features = WALK_CACHE.features(self.spec, self.hyper.weights, ids, self.engine)
-        return FeaturePrior(self._rows(features, ids), (hyper or self.hyper).amplitude)
+        features = WALK_CACHE.held(self.spec, self.hyper.weights, ids, self.engine)
+        rows, amplitude = self._rows(features, ids), (hyper or self.hyper).amplitude
+        if isinstance(rows, scipy.sparse.csr_array):
+            return FeaturePrior(rows, amplitude)
+        from walkernel.tasks._device_prior import DeviceFeaturePrior
 
-    def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
+        return DeviceFeaturePrior(rows, amplitude)
+
+    def blocks(self, ids: NDArray[np.int64]) -> Iterator[tuple[slice, Any]]:
         """Yield some nodes, as the prior takes them, in blocks."""
         for part, features in WALK_CACHE.blocks(self.spec, self.hyper.weights, ids, self.engine):
             yield part, self._rows(features, ids[part])
@@ -335,14 +340,18 @@ class WalkPrior:
         """Return the variances of g + hβ at some nodes of posteriors of this prior, (k, posteriors)."""
         return posterior_variances(posteriors, nodes, columns)
 
-    def _rows(self, features: scipy.sparse.csr_array, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
-        """Return (Φ, ν/a E): the independent effect of a node is a feature that no other node has."""
+    def _rows(self, features: FeatureMatrix, ids: NDArray[np.int64]) -> Any:
+        """Return (Φ, ν/a E), a csr_array or DeviceFeatures.
+
+        The independent effect of a node is a feature that no other node has.
+        """
         rows, hyper = self.hyper.rows(features), self.hyper
-        if not hyper.nugget:
-            return rows
-        n, n_nodes = rows.shape
-        own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
-        return scipy.sparse.hstack([rows, hyper.nugget / hyper.amplitude * own], format="csr")
+        if hyper.nugget:
+            n, n_nodes = rows.shape
+            own = scipy.sparse.csr_array((np.ones(n), ids, np.arange(n + 1)), (n, n_nodes))
+            effects = hyper.nugget / hyper.amplitude * own
+            rows = self.engine.hold(scipy.sparse.hstack([rows.to_scipy(), effects], format="csr"))
+        return rows.matrix if isinstance(rows, HostFeatures) else rows
 
 
 SomeGraphPrior: TypeAlias = WalkPrior | PolynomialPrior | AttributePrior

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -21,21 +21,29 @@ from numpy.typing import NDArray
 
 from walkernel._door import public_call
 from walkernel._threads import thread_count
-from walkernel.features import multiply, multiply_transposed
+from walkernel.features import (
+    FeatureMatrix,
+    HostFeatures,
+    gram,
+    is_dense_cheaper,
+    multiply,
+    multiply_transposed,
+    row_of_entries,
+)
 from walkernel.operators import normalize_columns
 from walkernel.tasks._observations import Array
 
 SOLVERS = ("auto", "cholesky", "cg")
-MAX_DENSE_ENTRIES = 2**26
-"""Entries up to which features may be stored as dense arrays."""
 MAX_BLOCK_ENTRIES = 2**25
 """Entries in one block of covariances between observed and other nodes."""
 MAX_DIRECT_NODES = 4096
-"""Number of nodes up to which ``solver="auto"`` always factorizes S."""
+"""Number of nodes up to which ``solver="auto"`` always factorizes S on the CPU."""
 MAX_CHOLESKY_NODES = 2**14
 """Number of nodes up to which S is factorized if conjugate gradients would take longer: 2 GiB in all."""
 DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
 """Multiplications per second of a Cholesky factorization and of sparse products, to choose between them."""
+Matrix: TypeAlias = Any
+"""A dense matrix in double precision where it was computed: an array, or a tensor on a device."""
 
 
 class CovarianceProducts(NamedTuple):
@@ -70,12 +78,17 @@ class Prior(ABC):
         """Multiplications that a product with one column takes."""
         return self.row_size**2
 
+    @property
+    def max_direct_nodes(self) -> int:
+        """Number of nodes up to which the covariance is always factorized."""
+        return MAX_DIRECT_NODES
+
     @abstractmethod
     def products(self) -> CovarianceProducts:
         """Return the products with the covariance of the observed nodes."""
 
     @abstractmethod
-    def with_nodes(self, nodes: Any) -> Array:
+    def with_nodes(self, nodes: Any) -> Matrix:
         """Return the covariances with other nodes, (n, k)."""
 
     @abstractmethod
@@ -95,7 +108,7 @@ class Prior(ABC):
         """Return the covariances of other nodes with the observed ones, times a dual solution."""
 
     @cached_property
-    def covariance(self) -> Array:
+    def covariance(self) -> Matrix:
         """The covariance of the observed nodes, (n, n)."""
         return self.with_nodes(self.observed)
 
@@ -107,7 +120,7 @@ class Prior(ABC):
         """Return the covariance of some of the observed nodes, (k, k)."""
         return self.covariance[np.ix_(positions, positions)]
 
-    def blocks(self, nodes: Any) -> Iterator[tuple[slice, Array]]:
+    def blocks(self, nodes: Any) -> Iterator[tuple[slice, Matrix]]:
         """Yield the covariances with other nodes in blocks of columns."""
         size = max(1, MAX_BLOCK_ENTRIES // self.row_size)
         for first in range(0, nodes.shape[0], size):
@@ -175,94 +188,98 @@ class Solver(ABC):
         """Return the solver that costs least for ``n_sides`` right-hand sides."""
         return self
 
-    def explained(self, sides: Array) -> Array:
+    def explained(self, sides: Matrix) -> Array:
         """Return Bᵀ S⁻¹ B, (c, c)."""
+        sides = as_array(sides)
         return sides.T @ self.solve(sides)
 
-    def explained_diagonal(self, sides: Array) -> Array:
+    def explained_diagonal(self, sides: Matrix) -> Array:
         """Return the diagonal of Bᵀ S⁻¹ B, (c,)."""
+        sides = as_array(sides)
         return (sides * self.solve(sides)).sum(axis=0)
 
 
-def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Array:
-    """Return Φ₁Φ₂ᵀ as an array, by a sparse or a dense product, whichever costs less."""
-    if _is_dense_cheaper(left, right, 1):
-        return np.asarray(left.toarray() @ right.toarray().T)
-    return np.asarray((left @ right.T).toarray())
-
-
-def _is_dense_cheaper(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_products: int) -> bool:
-    """Return whether one dense product costs less than ``n_products`` sparse products Φ₁Φ₂ᵀ."""
-    (n, n_columns), m = left.shape, right.shape[0]
-    visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
-    meetings = n_products * (visits[0] @ visits[1])
-    return bool(
-        (n + m) * n_columns <= MAX_DENSE_ENTRIES and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
-    )
-
-
 def directional_slope(
-    slope: Array, features: scipy.sparse.csr_array, n_changes: int
-) -> Callable[[scipy.sparse.csr_array], float]:
+    slope: Matrix, features: FeatureMatrix, n_changes: int
+) -> Callable[[FeatureMatrix], float]:
     """Return Ψ ↦ ⟨slope, ΨΦᵀ⟩ for features Ψ of the same nodes, fast if called ``n_changes`` times."""
-    if not _is_dense_cheaper(features, features, n_changes):
-        return lambda change: float(np.sum(slope * gram(change, features)))
-    pulled = slope @ features.toarray()  # (n, n_nodes)
+    own = features.matrix if isinstance(features, HostFeatures) else None
+    if own is None or not is_dense_cheaper(own, own, n_changes):
+        return lambda change: float((slope * change.gram(features)).sum())
+    pulled = slope @ own.toarray()  # (n, n_nodes)
 
-    def product(change: scipy.sparse.csr_array) -> float:
-        return float(pulled[row_of_entries(change), change.indices] @ change.data)
+    def product(change: FeatureMatrix) -> float:
+        rows = change.to_scipy()
+        return float(pulled[row_of_entries(rows), rows.indices] @ rows.data)
 
     return product
 
 
-def row_of_entries(features: scipy.sparse.csr_array) -> NDArray[np.int64]:
-    """Return the row of each stored entry."""
-    return np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-
-
-def scale_rows(features: scipy.sparse.csr_array, factors: Array) -> scipy.sparse.csr_array:
-    """Return diag(factors) Φ."""
-    data = features.data * factors[row_of_entries(features)]
-    return scipy.sparse.csr_array((data, features.indices, features.indptr), features.shape)
-
-
-def row_lengths(features: scipy.sparse.csr_array) -> Array:
+def row_lengths(features: FeatureMatrix) -> Array:
     """Return √K(i, i), (n,): the norms of the rows of Φ; infinite for zero rows, which then stay zero."""
-    lengths = np.sqrt(np.asarray(features.power(2).sum(axis=1)))
+    lengths = np.sqrt(features.squared_norms())
     return np.where(lengths > 0, lengths, np.inf)
+
+
+def like(matrix: Matrix, array: Matrix) -> Matrix:
+    """Return an array where a matrix is: itself, or as a tensor on the device of a tensor."""
+    is_there = isinstance(matrix, np.ndarray) or not isinstance(array, np.ndarray)
+    return array if is_there else matrix.new_tensor(array)
+
+
+def as_array(matrix: Matrix) -> Array:
+    """Return a matrix in the memory of this process."""
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.cpu().numpy())
+
+
+def plus_diagonal(matrix: Matrix, values: Array) -> Matrix:
+    """Return a matrix plus diag(values)."""
+    if not isinstance(matrix, np.ndarray):
+        return matrix + like(matrix, values).diag()
+    result = matrix.copy()
+    result[np.diag_indices_from(result)] += values
+    return result
+
+
+def factorize(covariance: Matrix, variances: Array) -> CholeskySolver:
+    """Return the Cholesky solver of a covariance plus diag(r), which computes where the covariance is."""
+    if isinstance(covariance, np.ndarray):
+        return CholeskySolver(covariance, variances)
+    from walkernel.tasks._device_prior import DeviceCholeskySolver
+
+    return DeviceCholeskySolver(covariance, variances)
 
 
 class CholeskySolver(Solver):
     """Solves systems with S by its Cholesky factor."""
 
     def __init__(self, covariance: Array, variances: Array) -> None:
-        matrix = covariance.copy()
-        matrix[np.diag_indices(len(matrix))] += variances
+        matrix = plus_diagonal(covariance, variances)
         self.factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, sides: Array) -> Array:
         """Return S⁻¹ B, (n, c)."""
         return np.asarray(scipy.linalg.cho_solve((self.factor, True), sides, check_finite=False))
 
-    def explained(self, sides: Array) -> Array:
+    def explained(self, sides: Matrix) -> Array:
         """Return Bᵀ S⁻¹ B, (c, c)."""
         half = self._half(sides)
-        return half.T @ half
+        return as_array(half.T @ half)
 
-    def explained_diagonal(self, sides: Array) -> Array:
+    def explained_diagonal(self, sides: Matrix) -> Array:
         """Return the diagonal of Bᵀ S⁻¹ B, (c,)."""
-        return (self._half(sides) ** 2).sum(axis=0)
+        return as_array((self._half(sides) ** 2).sum(axis=0))
 
     def log_determinant(self) -> float:
         """Return log det S."""
         return 2 * float(np.log(self.factor.diagonal()).sum())
 
-    def inverse(self) -> Array:
+    def inverse(self) -> Matrix:
         """Return S⁻¹, (n, n)."""
         lower, _ = scipy.linalg.lapack.dpotri(self.factor, lower=1)
         return np.tril(lower) + np.tril(lower, -1).T
 
-    def _half(self, sides: Array) -> Array:
+    def _half(self, sides: Matrix) -> Matrix:
         return np.asarray(scipy.linalg.solve_triangular(self.factor, sides, lower=True, check_finite=False))
 
 
@@ -332,7 +349,7 @@ class AutoSolver(CGSolver):
         cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
         fits = self._n_systems * n**2 <= MAX_CHOLESKY_NODES**2
         if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
-            self._cholesky = CholeskySolver(self._prior.covariance, self._variances[:, 0])
+            self._cholesky = factorize(self._prior.covariance, self._variances[:, 0])
         return self._cholesky or self
 
 
@@ -341,13 +358,13 @@ def cholesky_solver(prior: Prior, variances: Array) -> CholeskySolver:
 
     Where rounding leaves no Cholesky factor, a share of the variance is added, as little as suffices.
     """
-    unit = float(np.mean(prior.covariance.diagonal()))
+    unit = float(as_array(prior.covariance.diagonal()).mean())
     for share in (0.0, *10.0 ** np.arange(-12, -3)):
         try:
-            return CholeskySolver(prior.covariance, variances + share * unit)
+            return factorize(prior.covariance, variances + share * unit)
         except np.linalg.LinAlgError:
             continue
-    return CholeskySolver(prior.covariance, variances + 1e-3 * unit)
+    return factorize(prior.covariance, variances + 1e-3 * unit)
 
 
 def make_solver(
@@ -357,7 +374,8 @@ def make_solver(
     direct = prior.direct_solver(variances) if solver == "auto" else None
     if direct is not None:
         return direct
-    small = variances.size <= MAX_DIRECT_NODES and n_systems * variances.size**2 <= MAX_CHOLESKY_NODES**2
+    n = variances.size
+    small = n <= prior.max_direct_nodes and n_systems * n**2 <= MAX_CHOLESKY_NODES**2
     if solver == "cholesky" or (solver == "auto" and small):
         return cholesky_solver(prior, variances)
     if solver == "cg":

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from walkernel._checks import whole_number
 from walkernel.engines import Engine, features_job
-from walkernel.features import FeatureMatrix, HostFeatures, HostRecord, KernelOrF, Walks
+from walkernel.features import FeatureMatrix, HostRecord, KernelOrF, Walks
 from walkernel.walks import WalkSpec
 
 BYTES_PER_DEPOSIT = 32
@@ -30,6 +30,11 @@ BLOCK = 2**15
 def record_bytes(spec: WalkSpec, n_nodes: int) -> float:
     """Return the expected size of the walks from ``n_nodes`` nodes."""
     return n_nodes * spec.n_walks * (1 + spec.sampler.mean_steps) * BYTES_PER_DEPOSIT
+
+
+def weighted(walks: Walks, kernel: KernelOrF, rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
+    """Return the features of all start nodes, or of some, in double precision and where products are made."""
+    return walks.record.weigh(walks.modulation(kernel) / walks.n_walks, rows).held()
 
 
 class _Part:
@@ -75,14 +80,14 @@ class _Entry:
                 joined = replace(one, ids=both.ids, record=one.record.sample_again(both, None))
             self.parts.append(_Part(joined))
 
-    def features(self, kernel: KernelOrF, ids: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    def features(self, kernel: KernelOrF, ids: NDArray[np.int64]) -> FeatureMatrix:
         found = [(part, part.positions(ids)) for part in self.parts]
         found = [(part, rows) for part, rows in found if (rows >= 0).any()]
-        blocks = [part.walks.features(kernel, rows=rows[rows >= 0]) for part, rows in found]
+        blocks = [weighted(part.walks, kernel, rows[rows >= 0]) for part, rows in found]
         if len(blocks) == 1:
             return blocks[0]
         where = np.concatenate([np.flatnonzero(rows >= 0) for _, rows in found])
-        return scipy.sparse.vstack(blocks, format="csr")[np.argsort(where)]
+        return blocks[0].joined(blocks[1:], np.argsort(where))
 
     @property
     def n_bytes(self) -> int:
@@ -114,12 +119,18 @@ class WalkCache:
         self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
     ) -> scipy.sparse.csr_array:
         """Return the rows of Φ for some nodes, which may repeat, (len(ids), n_nodes)."""
+        return self.held(spec, kernel, ids, engine).to_scipy()
+
+    def held(
+        self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
+    ) -> FeatureMatrix:
+        """Return the same features where the engine multiplies them: on a device, or in this process."""
         return self._features(spec, kernel, ids, engine, self._fits(spec, ids.size))
 
     def blocks(
         self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine
-    ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-        """Yield the rows of Φ for some nodes in blocks; walks are kept only if those of all nodes fit."""
+    ) -> Iterator[tuple[slice, FeatureMatrix]]:
+        """Yield such features in blocks of nodes; walks are kept only if those of all nodes fit."""
         kept = self._fits(spec, ids.size)
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
@@ -133,7 +144,7 @@ class WalkCache:
         for first in range(0, ids.size, BLOCK):
             part = slice(first, min(first + BLOCK, ids.size))
             if kept:
-                yield part, HostFeatures(self._features(spec, kernel, ids[part], engine, kept))
+                yield part, self._features(spec, kernel, ids[part], engine, kept)
             else:
                 yield part, engine.features(features_job(spec.at(ids[part]), kernel))[0]
 
@@ -143,18 +154,17 @@ class WalkCache:
 
     def _features(
         self, spec: WalkSpec, kernel: KernelOrF, ids: NDArray[np.int64], engine: Engine, kept: bool
-    ) -> scipy.sparse.csr_array:
+    ) -> FeatureMatrix:
         distinct, where = np.unique(ids, return_inverse=True)
         in_order = distinct.size == ids.size and bool((where == np.arange(ids.size)).all())
         if not kept:
-            (found,) = engine.features(features_job(spec.at(distinct), kernel))
-            rows = found.to_scipy().astype(np.float64, copy=False)
+            found = engine.features(features_job(spec.at(distinct), kernel))[0].held()
         else:
             with self._lock:
-                rows = self._kept(spec, distinct, engine).features(kernel, distinct)
+                found = self._kept(spec, distinct, engine).features(kernel, distinct)
                 while self.n_bytes > self.limit:
                     self._entries.popitem(last=False)
-        return rows if in_order else rows[where]
+        return found if in_order else found.joined([], where)
 
     def _kept(self, spec: WalkSpec, ids: NDArray[np.int64], engine: Engine) -> _Entry:
         """Return the cached walks, after sampling those of the given nodes that are missing."""

@@ -8,7 +8,7 @@ import walkernel as wk
 from depth import crossed
 from kriging import KERNELS
 from walkernel.engines import CPU
-from walkernel.tasks import _solvers
+from walkernel.features import HostFeatures, _products
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
@@ -64,7 +64,7 @@ def walks(kernel):
 
 def density(hyper, features, one):
     """log p(y) of all observations by their full covariance."""
-    rows = features.toarray()
+    rows = features.to_scipy().toarray()
     if hyper.normalize:
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows if hyper.modulation is None else np.linalg.norm(hyper.modulation) * rows
@@ -116,17 +116,17 @@ def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize
 @pytest.mark.parametrize("learn", [ALL, ("modulation", "noise")])
 def test_dense_and_sparse_features_have_the_same_gradient(monkeypatch, learn, normalize):
     for most in (0, 2**26):
-        monkeypatch.setattr(_solvers, "MAX_DENSE_ENTRIES", most)
-        monkeypatch.setattr(_solvers, "SPARSE_SPEED", 1.0)
+        monkeypatch.setattr(_products, "MAX_DENSE_ENTRIES", most)
+        monkeypatch.setattr(_products, "SPARSE_SPEED", 1.0)
         checked(KERNELS["Diffusion"], learn, DATA["all"], normalize=normalize)
 
 
 def test_a_row_of_zeros_stays_zero():
     """A node without edges has no walk but the one of length 0, of which f may make nothing."""
     graph = wk.Graph.from_edges([(0, 1), (1, 2)], n_nodes=4)
-    walked = wk.sample_features(graph, np.array([0.0, 1.0]), 16)
+    walked = HostFeatures(wk.sample_features(graph, np.array([0.0, 1.0]), 16))
     f = np.array([0.0, 2.0])
-    rows = Hyperparameters(wk.Diffusion(), 1.0, 0.1, f, normalize=True).rows(walked).toarray()
+    rows = Hyperparameters(wk.Diffusion(), 1.0, 0.1, f, normalize=True).rows(walked).to_scipy().toarray()
     assert np.array_equal(rows[3], np.zeros(4))
     assert np.allclose(np.linalg.norm(rows[:3], axis=1), 2.0)
 
