@@ -111,22 +111,20 @@ def train(
     largest_tensor: int,  # elements: where they are few, PyTorch runs on one thread
 ) -> Trained:
     """Minimise a loss over the parameters of a modulation, which is left with the best ones."""
-    gradients, history = _Gradients(modulation), _History()
-    optimizer = torch.optim.Adam(
-        modulation.parameters(), lr=schedule.learning_rate, fused=gradients.device.type == "cuda" or None
-    )
+    device = next(modulation.parameters()).device
+    initial: float | Tensor = schedule.learning_rate
+    if device.type == "cuda":  # where recordings read it
+        initial = torch.tensor(initial, dtype=torch.float64, device=device)
+    optimizer = torch.optim.Adam(modulation.parameters(), lr=initial, capturable=device.type == "cuda")
     rate = torch.optim.lr_scheduler.StepLR(optimizer, schedule.every, schedule.gamma)
+    take, history = _Steps(modulation, optimizer), _History()
     evaluations: list[tuple[int, float]] = [(0, evaluate())]
     best, kept = evaluations[0], deepcopy(modulation.state_dict())
     interrupted = False
     with _one_thread() if largest_tensor < MAX_ONE_THREAD_SIZE else nullcontext():
         try:
             for epoch in range(1, schedule.n_epochs + 1):
-                losses = []
-                for step in steps(epoch):
-                    losses.append(gradients(step, epoch))
-                    optimizer.step()
-                history.append(losses)
+                history.append([take(step, epoch) for step in steps(epoch)])
                 rate.step()
                 if epoch % evaluate_every == 0 or epoch == schedule.n_epochs:
                     history.fetch()
@@ -182,7 +180,6 @@ class _Recording(NamedTuple):
 
     graph: torch.cuda.CUDAGraph
     loss: Tensor
-    gradients: list[Tensor | None]
 
 
 class _Room(NamedTuple):
@@ -192,27 +189,25 @@ class _Room(NamedTuple):
     pool: tuple[int, int]
 
 
-class _Gradients:
-    """Losses of steps, with their derivatives by the parameters of a modulation in ``grad``.
+class _Steps:
+    """Takes steps down their losses, which are returned.
 
     On a CUDA device a step whose key has come before is recorded as a CUDA graph, and replayed from then on:
     otherwise most of its time would go to launching some hundred short operations.
     """
 
-    def __init__(self, modulation: ModulationBase) -> None:
-        self._modulation, self._parameters = modulation, list(modulation.parameters())
-        self.device = self._parameters[0].device
+    def __init__(self, modulation: ModulationBase, optimizer: torch.optim.Optimizer) -> None:
+        self._modulation, self._optimizer = modulation, optimizer
+        self.device = next(modulation.parameters()).device
         self._replays = self.device.type == RECORDING_DEVICE and _is_repeatable(modulation)
         self._recordings: dict[Hashable, _Recording | None] = {}
 
     def __call__(self, step: Step, epoch: int) -> Tensor:
-        """Return the loss of a step."""
+        """Take a step and return its loss."""
         recording = self._recording(step, epoch)
         if recording is None:
-            return self._compute(step, epoch)
+            return self._take(step, epoch)
         recording.graph.replay()
-        for parameter, gradient in zip(self._parameters, recording.gradients, strict=True):
-            parameter.grad = gradient
         return recording.loss.clone()
 
     def _recording(self, step: Step, epoch: int) -> _Recording | None:
@@ -239,20 +234,20 @@ class _Gradients:
                 torch.cuda.stream(torch.cuda.current_stream()),  # which a failure would not restore
                 torch.cuda.graph(graph, pool=self._room.pool, stream=self._room.stream),
             ):
-                loss = self._compute(step, epoch)
+                loss = self._take(step, epoch)
         except RuntimeError:
             self._replays = False
             return None
-        return _Recording(graph, loss, [parameter.grad for parameter in self._parameters])
+        return _Recording(graph, loss)
 
-    def _compute(self, step: Step, epoch: int) -> Tensor:
+    def _take(self, step: Step, epoch: int) -> Tensor:
         loss = step.loss()
         check_loss(loss)
         if loss.device.type == "cpu":
             check_finite(epoch, float(loss.detach()))
-        for parameter in self._parameters:
-            parameter.grad = None
+        self._optimizer.zero_grad()
         (loss + self._modulation.penalty()).backward()
+        self._optimizer.step()
         return loss.detach().reshape(())
 
 
