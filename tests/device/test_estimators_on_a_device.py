@@ -7,8 +7,9 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CPU, CUDA, DeviceFeatures, _tensors
-from walkernel.tasks._device_prior import DeviceCholeskySolver
+from walkernel.engines import CPU, CUDA, DeviceFeatures, _device_features, _tensors
+from walkernel.tasks import _solvers
+from walkernel.tasks._device_prior import DeviceCholeskySolver, DeviceFeaturePrior
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at, log_likelihood
 from walkernel.tasks._observations import Observations
@@ -121,6 +122,40 @@ def test_gram_by_pairs_and_by_dense_blocks(speed, device, monkeypatch):
         for j, other in enumerate((left, right, empty)):
             found = sides[i].gram(sides[j])
             np.testing.assert_allclose(found.cpu(), (one @ other.T).toarray(), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("density", "width"), [(0.01, 50), (0.3, 80)])
+def test_products_with_a_gram_matrix(density, width, device):
+    """By the matrix itself where rows meet rarely, and otherwise by the features."""
+    matrix = scipy.sparse.random_array((50, 80), density=density, rng=RNG, format="csr")
+    rows = DeviceFeatures(_tensors.from_scipy(matrix, device, torch.float64), CUDA(device, "float64"))
+    V = RNG.normal(size=(50, 3))
+    expected = matrix @ (matrix.T @ V)
+    np.testing.assert_allclose(rows.multiply_gram(V), expected, rtol=0, atol=1e-14)
+    found = rows.multiply_gram(torch.tensor(V, device=device))
+    np.testing.assert_allclose(found.cpu(), expected, rtol=0, atol=1e-14)
+    assert rows.gram_width == width
+
+
+@pytest.mark.parametrize("most", [0, 10**6])
+def test_conjugate_gradients(most, device, monkeypatch):
+    """For columns on the device and for arrays, in blocks of few columns."""
+    monkeypatch.setattr(_device_features, "MAX_PAIRS", most)
+    monkeypatch.setattr(_solvers, "MAX_BLOCK_ENTRIES", 200)
+    matrix = scipy.sparse.random_array((20, 300), density=0.01, rng=RNG, format="csr")
+    features = DeviceFeatures(_tensors.from_scipy(matrix, device, torch.float64), CUDA(device, "float64"))
+    variances, sides = RNG.uniform(0.1, 1, 20), RNG.normal(size=(20, 11))
+    sides[:, 4] = 0
+    here = CholeskySolver(9 * (matrix @ matrix.T).toarray(), variances)
+    there = _solvers.CGSolver(DeviceFeaturePrior(features, 3.0), variances, tol=1e-12, max_iter=100)
+    on_device = torch.tensor(sides, device=device)
+    for found, right in (
+        (there.solve(sides), here.solve(sides)),
+        (there.solve(on_device).cpu(), here.solve(sides)),
+        (there.explained(on_device), here.explained(sides)),
+        (there.explained_diagonal(on_device), here.explained_diagonal(sides)),
+    ):
+        np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-10)
 
 
 def test_a_factor_on_the_device(device):

@@ -3,6 +3,8 @@
 Where Triton interprets its kernels, the CPU stands for the device, with the sorts and products of one.
 """
 
+from copy import deepcopy
+
 import gpytorch
 import numpy as np
 import pytest
@@ -230,8 +232,8 @@ class TestRecordedSteps:
 def test_covariances(kernel, device):
     graph = graphs.weighted()
     options = {"n_walks": 8, "sampler": SAMPLERS["independent"]}
+    there = GRFKernel(graph, deepcopy(kernel), **options)
     here = GRFKernel(graph, kernel, device=device, engine=CUDA(device, "float64"), **options).to(device)
-    there = GRFKernel(graph, kernel, **options)
     nodes = torch.tensor([[3], [0], [29]])
     for other in (nodes, torch.tensor([[1], [3]])):
         found, expected = here(nodes.to(device), other.to(device)), there(nodes, other)

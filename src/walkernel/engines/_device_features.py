@@ -15,13 +15,14 @@ from torch import Tensor
 
 from walkernel.engines._base import FeatureJob, Progress
 from walkernel.engines._device_products import multiply, squared_norms, with_short_rows
-from walkernel.engines._device_walks import DeviceRecord, Walker
+from walkernel.engines._device_walks import DeviceRecord, Walker, coalesce
 from walkernel.engines._tensors import (
     bytes_of,
     csr_tensor,
     from_scipy,
     gram,
     scale_rows,
+    sparse_gram,
     stack,
     take,
     to_scipy,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 64
 """Columns that walks which are not kept are multiplied with at a time."""
+MAX_PAIRS = 2**27
+"""Pairs of entries in a column that are sorted together, some 50 bytes each."""
 ROWS_ON_HOST = 2**16
 """Rows of walks which are not kept that are brought to the CPU at a time."""
 
@@ -83,7 +86,7 @@ class DeviceFeatures(FeatureMatrix):
         self.nnz, self.nbytes = int(matrix.values().numel()), bytes_of(matrix)
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_factors", "_transposed", "_transposed_factors", "_on_host")
+        made = ("_factors", "_transposed", "_transposed_factors", "_gram_factors", "_on_host")
         return {name: value for name, value in vars(self).items() if name not in made}
 
     @cached_property
@@ -112,9 +115,25 @@ class DeviceFeatures(FeatureMatrix):
         with self.engine.in_use():
             return as_given(V, multiply(self._transposed_factors, as_tensor(self.engine, V)))
 
+    @cached_property
+    def _gram_factors(self) -> list[Tensor]:
+        """ΦΦᵀ itself where rows meet so rarely that products take less then, otherwise Φᵀ and Φ."""
+        visits = self._transposed.crow_indices().diff().long()
+        if int(visits.square().sum()) <= min(MAX_PAIRS, 2 * self.nnz + self.shape[1]) and self.nnz:
+            pairs = sparse_gram(self.matrix, self._transposed)
+            return with_short_rows(coalesce(*pairs, (self.shape[0], self.shape[0])))
+        return [*self._transposed_factors, *self._factors]
+
     def multiply_gram(self, V: Any) -> Any:
-        """Return ΦΦᵀ V."""
-        return as_given(V, self.multiply(self.multiply_transposed(as_tensor(self.engine, V))))
+        """Return ΦΦᵀ V, one of many such products."""
+        with self.engine.in_use():
+            return as_given(V, multiply(self._gram_factors, as_tensor(self.engine, V)))
+
+    @property
+    def gram_width(self) -> int:
+        """Numbers that a product with ΦΦᵀ needs for each column."""
+        with self.engine.in_use():
+            return max(factor.shape[0] for factor in self._gram_factors)
 
     def held(self) -> DeviceFeatures:
         """Return the features with products in double precision."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
@@ -136,15 +137,25 @@ def gram(left: Tensor, right: Tensor, right_transposed: Tensor) -> Tensor:
     if result.numel() * n_met / DENSE_SPEED < n_meetings / SPARSE_SPEED:
         _add_dense_blocks(result, left, right, met)
     elif n_meetings:
-        _add_meetings(result, left, right_transposed, meetings)
+        for rows, others, products in _meeting_entries(left, right_transposed, meetings):
+            result.view(-1).index_add_(0, rows * result.shape[1] + others, products)
     return result
 
 
-def _add_meetings(result: Tensor, left: Tensor, right_transposed: Tensor, meetings: Tensor) -> None:
-    """Add the products of all pairs of entries in the same column; each entry of A meets so many of Bᵀ."""
+def sparse_gram(matrix: Tensor, transposed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns and values that add up to A Aᵀ, one for each pair of entries in a column."""
+    meetings = transposed.crow_indices().diff().long()[matrix.col_indices().long()]
+    rows, columns, values = zip(*_meeting_entries(matrix, transposed, meetings), strict=True)
+    return torch.cat(rows), torch.cat(columns), torch.cat(values)
+
+
+def _meeting_entries(
+    left: Tensor, right_transposed: Tensor, meetings: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield row of A, row of B, and product of all pairs of entries in the same column, some at a time."""
     rows, (columns, values) = rows_of(left.crow_indices()), _entries(left)
     begins, (others, factors) = right_transposed.crow_indices().long(), _entries(right_transposed)
-    ends, n_columns = torch.cumsum(meetings, 0), result.shape[1]
+    ends = torch.cumsum(meetings, 0)
     starts = ends - meetings
     n_blocks = -(-int(ends[-1]) // PAIRS_AT_ONCE)
     edges = torch.searchsorted(ends, ends[-1] * torch.arange(n_blocks + 1, device=ends.device) // n_blocks)
@@ -155,8 +166,7 @@ def _add_meetings(result: Tensor, left: Tensor, right_transposed: Tensor, meetin
         entry = first + torch.repeat_interleave(counts, output_size=size)
         place = torch.arange(size, device=ends.device) - starts[entry] + starts[first]
         place += begins[columns[entry].long()]
-        at = rows[entry] * n_columns + others[place]
-        result.view(-1).index_add_(0, at, values[entry] * factors[place])
+        yield rows[entry], others[place].long(), values[entry] * factors[place]
 
 
 def _add_dense_blocks(result: Tensor, left: Tensor, right: Tensor, met: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Gaussian processes whose features are on a device: dense matrices and their factors stay there.
 
-Matrices of n × n and n × k numbers are tensors in double precision. What has few columns goes back and forth
-as arrays, so that observations and posteriors are the same as on the CPU.
+Matrices of n × n and n × k numbers are tensors in double precision, and so is what conjugate gradients need.
+What else has few columns goes back and forth as arrays: observations and posteriors are the same as on the CPU.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class DeviceFeaturePrior(FeaturePrior):
         return as_array(self.amplitude**2 * some.gram(some))
 
     def products(self) -> CovarianceProducts:
-        """Return the products with a²ΦΦᵀ."""
+        """Return the products with a²ΦΦᵀ, of tensors."""
         scaled = self.observed.scale_rows(np.full(self.row_size, self.amplitude))
-        return CovarianceProducts(scaled.multiply_gram, scaled.squared_norms(), max(scaled.shape))
+        diagonal = like(scaled.matrix.values(), scaled.squared_norms())
+        return CovarianceProducts(scaled.multiply_gram, diagonal, scaled.gram_width)
 
     def with_nodes(self, nodes: DeviceFeatures) -> Tensor:
         """Return a²ΦΦ*ᵀ, (n, k)."""

@@ -47,13 +47,13 @@ Matrix: TypeAlias = Any
 
 
 class CovarianceProducts(NamedTuple):
-    """A covariance matrix that is known by its products with (n, c) arrays and by its diagonal.
+    """A covariance matrix that is known by its products with (n, c) matrices and by its diagonal.
 
     ``width`` is the number of floats that a product needs for each column.
     """
 
-    product: Callable[[Array], Array]
-    diagonal: Array
+    product: Callable[[Matrix], Matrix]
+    diagonal: Matrix
     width: int
 
 
@@ -232,6 +232,11 @@ def as_array(matrix: Matrix) -> Array:
     return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.cpu().numpy())
 
 
+def column_norms(matrix: Matrix) -> Array:
+    """Return the norm of each column, (c,)."""
+    return as_array((matrix * matrix).sum(axis=0) ** 0.5)
+
+
 def plus_diagonal(matrix: Matrix, values: Array) -> Matrix:
     """Return a matrix plus diag(values)."""
     if not isinstance(matrix, np.ndarray):
@@ -289,19 +294,34 @@ class CGSolver(Solver):
     def __init__(self, prior: Prior, variances: Array, *, tol: float, max_iter: int) -> None:
         self._tol, self._max_iter = tol, max_iter
         self._product, diagonal, self._width = prior.products()
-        self._variances = variances[:, None]
+        self._variances = like(diagonal, variances)[:, None]
         self._diagonal = diagonal[:, None] + self._variances
 
-    def solve(self, sides: Array) -> Array:
-        """Return S⁻¹ B, (n, c), computed in blocks of columns that fit into memory."""
-        size = max(1, MAX_BLOCK_ENTRIES // self._width)
+    def solve(self, sides: Any) -> Any:
+        """Return S⁻¹ B, (n, c): an array for an array."""
+        if not isinstance(sides, np.ndarray):
+            return self._solve_in_blocks(sides)
         scaled, units = normalize_columns(sides)
-        parts = [self._solve(scaled[:, i : i + size]) for i in range(0, sides.shape[1], size)]
-        return units * (parts[0] if len(parts) == 1 else np.hstack(parts))
+        return units * as_array(self._solve_in_blocks(like(self._diagonal, scaled)))
 
-    def _solve(self, sides: Array) -> Array:
-        goal = self._tol * np.linalg.norm(sides, axis=0)
-        solution = np.zeros_like(sides)
+    def explained(self, sides: Matrix) -> Array:
+        """Return Bᵀ S⁻¹ B, (c, c)."""
+        return as_array(sides.T @ self.solve(sides))
+
+    def explained_diagonal(self, sides: Matrix) -> Array:
+        """Return the diagonal of Bᵀ S⁻¹ B, (c,)."""
+        return as_array((sides * self.solve(sides)).sum(axis=0))
+
+    def _solve_in_blocks(self, sides: Matrix) -> Matrix:
+        """Return S⁻¹ B, computed in blocks of columns that fit into memory."""
+        size, solution = max(1, MAX_BLOCK_ENTRIES // self._width), 0.0 * sides
+        for first in range(0, sides.shape[1], size):
+            solution[:, first : first + size] = self._solve(sides[:, first : first + size])
+        return solution
+
+    def _solve(self, sides: Matrix) -> Matrix:
+        goal = self._tol * column_norms(sides)
+        solution = 0.0 * sides
         active = np.flatnonzero(goal > 0)
         x, r = solution[:, active], sides[:, active]
         p = z = r / self._diagonal
@@ -309,7 +329,7 @@ class CGSolver(Solver):
         steps = 0
         while active.size:
             if steps == self._max_iter:
-                worst = float((np.linalg.norm(r, axis=0) / goal[active]).max()) * self._tol
+                worst = float((column_norms(r) / goal[active]).max()) * self._tol
                 raise RuntimeError(
                     f"{public_call()}: conjugate gradients did not reach tol={self._tol:g} in "
                     f"max_iter={self._max_iter} iterations (the relative residual is {worst:.1e}). "
@@ -322,7 +342,7 @@ class CGSolver(Solver):
             z = r / self._diagonal
             rz, before = (r * z).sum(axis=0), rz
             p = z + rz / before * p
-            done = np.linalg.norm(r, axis=0) <= goal[active]
+            done = column_norms(r) <= goal[active]
             if done.any():
                 solution[:, active[done]] = x[:, done]
                 active, x, r, p, rz = active[~done], x[:, ~done], r[:, ~done], p[:, ~done], rz[~done]
@@ -344,12 +364,12 @@ class AutoSolver(CGSolver):
 
     def best_for(self, n_sides: int) -> Solver:
         """Return a Cholesky solver if it costs less, judged by the iterations used so far."""
-        n = self._variances.size
+        n = len(self._variances)
         cg_seconds = n_sides * max(self.n_iter, 10) * self._prior.product_cost / SPARSE_SPEED
         cholesky_seconds = (n**3 / 3 + n**2 * n_sides / 2) / DENSE_SPEED
         fits = self._n_systems * n**2 <= MAX_CHOLESKY_NODES**2
         if self._cholesky is None and fits and cholesky_seconds < cg_seconds:
-            self._cholesky = factorize(self._prior.covariance, self._variances[:, 0])
+            self._cholesky = factorize(self._prior.covariance, as_array(self._variances[:, 0]))
         return self._cholesky or self
 
 
