@@ -1,6 +1,6 @@
 """Walks on a CUDA device: steps a second beside what the card can gather, features, and products without Φ.
 
-    python benchmarks/gpu.py [--quick] [--out FILE]
+    python benchmarks/gpu.py [TABLE ...] [--quick] [--out FILE]
 
 The ceiling is a kernel that does nothing but read 8 bytes at random places of a table. Times are medians of
 CUDA events after a warm-up. The graph of 5·10⁷ nodes is made on the card: every node has 20 entries, drawn at
@@ -311,56 +311,65 @@ def process_table(quick: bool) -> str:
     return table(title, ["engine", "fit", "std at as many nodes", "draw at all nodes", "sum"], rows)
 
 
+def walks_tables(quick: bool) -> str:
+    """Return random reads and steps a second."""
+    reads = {size: ceiling(2**size) for size in (20, 23, 26, 29)}
+    rows = [[f"{2**size * 8 / 2**20:.0f} MiB", f"{rate:.1f}"] for size, rate in reads.items()]
+    first = table("Random reads of 8 bytes, billions a second", ["table", "G/s"], rows)
+    n = 10**5 if quick else 10**6
+    graph = random_graph(n)
+    walker = walker_of(graph, 16)
+    rows = [steps_row(f"{n:.0e} nodes", walker, reads[23])]
+    if not quick:
+        rows.append(steps_row("5e+07 nodes", huge_walker(walker, 5 * 10**7, 2 * 10**6), reads[29]))
+    header = ["graph", "steps", "lengths ms", "walks ms", "G steps/s", "with lengths", "reads / ceiling"]
+    title = "Walks, 16 from each node, p_halt .1 (goals 20 and 10; a step is two reads)"
+    return "\n".join([first, table(title, header, rows), baselines(graph, walker)])
+
+
+def products_lines(quick: bool) -> str:
+    """Return the times of products by walks that are not kept."""
+    n = 10**5 if quick else 10**6
+    V = torch.randn(n, 16, device="cuda")
+    K = wk.estimate_kernel(
+        random_graph(n), KERNEL, 4, sampler=PAPER, ensembles="independent", engine=CUDA(keep_features=False)
+    )
+    seconds = {n: milliseconds(lambda: K @ V, 3) / 1e3}
+    if not quick:
+        seconds[5 * 10**7] = huge_product(walker_of(random_graph(10**4), 4), 5 * 10**7, 16)
+    rows = [[f"{size:.0e}", f"{s:.3f}"] for size, s in seconds.items()]
+    title = "K @ V without features, 4 walks, 16 columns (goal 2 s for 5e+07 nodes)"
+    return table(title, ["nodes", "seconds"], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("tables", nargs="*", help="which of the tables; all of them if none is named")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument(
-        "--defaults", action="store_true", help="features, polynomials and a Gaussian process alone"
-    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    tables = {
+        "features": defaults_table,
+        "polynomials": polynomials_table,
+        "rows": rows_table,
+        "process": process_table,
+        "walks": walks_tables,
+        "records": features_table,
+        "products": products_lines,
+        "training": training_table,
+    }
+    if unknown := set(options.tables) - set(tables):
+        parser.error(f"tables must be among {', '.join(tables)}, got {', '.join(sorted(unknown))}")
     parts = [
         f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores, torch {torch.__version__}, triton "
         f"{triton.__version__}, walkernel {wk.__version__}, {time.strftime('%Y-%m-%d')}\n"
     ]
-
-    def say(text: str) -> None:
-        print(text, flush=True)
-        parts.append(text)
-
     print(parts[0])
-    say(defaults_table(options.quick))
-    say(polynomials_table(options.quick))
-    say(rows_table(options.quick))
-    say(process_table(options.quick))
-    if options.defaults:
-        return
-    reads = {size: ceiling(2**size) for size in (20, 23, 26, 29)}
-    rows = [[f"{2**size * 8 / 2**20:.0f} MiB", f"{rate:.1f}"] for size, rate in reads.items()]
-    say(table("Random reads of 8 bytes, billions a second", ["table", "G/s"], rows))
-    n = 10**5 if options.quick else 10**6
-    graph = random_graph(n)
-    walker = walker_of(graph, 16)
-    rows = [steps_row(f"{n:.0e} nodes", walker, reads[23])]
-    if not options.quick:
-        rows.append(steps_row("5e+07 nodes", huge_walker(walker, 5 * 10**7, 2 * 10**6), reads[29]))
-    header = ["graph", "steps", "lengths ms", "walks ms", "G steps/s", "with lengths", "reads / ceiling"]
-    say(table("Walks, 16 from each node, p_halt .1 (goals 20 and 10; a step is two reads)", header, rows))
-    say(baselines(graph, walker))
-    say(features_table(graph, walker))
-    V = torch.randn(n, 16, device="cuda")
-    K = wk.estimate_kernel(
-        graph, KERNEL, 4, sampler=PAPER, ensembles="independent", engine=CUDA(keep_features=False)
-    )
-    say(
-        f"K @ V without features, {n:.0e} nodes, 4 walks, 16 columns: {milliseconds(lambda: K @ V, 3):.1f} ms"
-    )
-    if not options.quick:
-        seconds = huge_product(walker_of(random_graph(10**4), 4), 5 * 10**7, 16)
-        say(f"K @ V without features, 5e+07 nodes, 4 walks, 16 columns: {seconds:.2f} s (goal 2)\n")
-    say(training_table(options.quick))
-    if options.out is not None:
-        options.out.write_text("\n".join(parts) + "\n")
+    for name in options.tables or tables:
+        parts.append(tables[name](options.quick))
+        print(parts[-1], flush=True)
+        if options.out is not None:
+            options.out.write_text("\n".join(parts) + "\n")
 
 
 def baselines(graph: wk.Graph, walker: Walker) -> str:
@@ -391,8 +400,10 @@ def sorted_together(walker: Walker) -> torch.Tensor:
     return coalesce(rows_of(indptr), nodes, values, (walker.spec.ids.size, walker.spec.graph.n_nodes))
 
 
-def features_table(graph: wk.Graph, walker: Walker) -> str:
+def features_table(quick: bool) -> str:
     """Return the times of records and features, here and on the CPU."""
+    graph = random_graph(10**5 if quick else 10**6)
+    walker = walker_of(graph, 16)
     wk.sample_features(graph, KERNEL, 2, sampler=PAPER)
     begin = time.perf_counter()
     exact = wk.sample_features(graph, KERNEL, 16, sampler=PAPER)

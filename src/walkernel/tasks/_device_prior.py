@@ -1,7 +1,7 @@
 """Gaussian processes whose features are on a device: dense matrices and their factors stay there.
 
 Matrices of n × n and n × k numbers are tensors in double precision, and so is what conjugate gradients need.
-What else has few columns goes back and forth as arrays: observations and posteriors are the same as on the CPU.
+What else has few columns goes back and forth as arrays: observations and posteriors are those of the CPU.
 """
 
 from __future__ import annotations
