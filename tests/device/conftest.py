@@ -20,7 +20,7 @@ def larger_programs(monkeypatch):
     monkeypatch.setattr("walkernel.engines._device_walks.BLOCK", 512)
     monkeypatch.setattr("walkernel.engines._device_heads.BLOCK", 4096)
     monkeypatch.setattr("walkernel.engines._device_heads.ROWS", 256)
-    monkeypatch.setattr("walkernel.engines._device_heads.LANES_AND_STARTS", 8192)
+    monkeypatch.setattr("walkernel.engines._device_heads.STARTS", 64)
 
 
 @pytest.fixture

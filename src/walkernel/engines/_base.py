@@ -18,7 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._checks import refuse
-from walkernel.features import NO_NORMS, FeatureMatrix, HostFeatures, HostRecord, Record, Walks
+from walkernel.features import NO_NORMS, FeatureMatrix, HostFeatures, HostRecord, Record, Walks, squared_norms
 from walkernel.walks import Deposits, Head, WalkSpec, no_heads
 
 Progress = Callable[[int, int], object]
@@ -66,12 +66,15 @@ class Engine(ABC):
         Whether ``hold`` serves polynomials of a matrix.
     product_speed : float
         How many times faster than a CPU it multiplies by a sparse matrix, about.
+    nodes_at_once : int
+        Start nodes whose features are made together where those of many are needed only once.
     """
 
     precision = "float64"
     n_threads: int | None = None
     multiplies_matrices = False
     product_speed = 1.0
+    nodes_at_once = 2**15
 
     @abstractmethod
     def record(self, spec: WalkSpec, progress: Progress | None = None) -> Record:
@@ -185,8 +188,8 @@ def _features_of(walks: Walks, job: FeatureJob) -> FeatureMatrix:
     if job.with_norms:
         groups = walks.n_walks // walks.sampler.coupling.group
         parts = _weighed(walks, kept, job.f, groups) / groups
-        of_groups = np.asarray(parts.power(2).sum(axis=1)).reshape(-1, groups).sum(axis=1)
-        of_all = np.asarray(_weighed(walks, kept, job.f, 1).power(2).sum(axis=1))
+        of_groups = squared_norms(parts).reshape(-1, groups).sum(axis=1)
+        of_all = squared_norms(_weighed(walks, kept, job.f, 1))
         norms = np.column_stack([of_groups, of_all])
     return HostFeatures(rows, norms, walks.n_steps, None)
 

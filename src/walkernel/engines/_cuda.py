@@ -68,6 +68,7 @@ class CUDA(Engine):
 
     multiplies_matrices = True
     product_speed = 256.0
+    nodes_at_once = 2**18
 
     device: str | None = None
     dtype: str = "float32"

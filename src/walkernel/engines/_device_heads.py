@@ -29,10 +29,10 @@ BYTES_PER_EDGE = 512
 FEWEST_EDGES = 2**26
 ROOMS = (32, 128, 512)
 """Edges up to which those of a start node are merged by one program, which compares all pairs of them."""
-LANES, SHARE, PROGRAMS = 32, 4096, 16
-"""Edges of a start node followed together, those for which it gets one more program, and most programs."""
-WARPS, LANES_AND_STARTS = 4, 512
-"""Warps of a program, each of which has a start node of its own; start nodes times edges of a program."""
+STARTS = 1
+"""Start nodes whose edges are followed and merged by one program."""
+LANES, SHARE, PROGRAMS = 64, 4096, 16
+"""Edges that a program follows together, those for which a start node gets one more, and how many it gets."""
 ROWS, WIDTH = 16, 32
 """Runs whose values one program adds up, and values of each at a time."""
 
@@ -185,13 +185,13 @@ class HeadFollower:
         )
         tables = self._packed, self._indices, self._leave, self._totals, self._values, self._weights
         if n_edges:
-            n, at_once = source.counts.numel(), max(WARPS, LANES_AND_STARTS // LANES)
-            grid = -(-n // at_once), max(1, min(PROGRAMS, longest // SHARE))
+            n = source.counts.numel()
+            grid = -(-n // STARTS), max(1, min(PROGRAMS, longest // SHARE))
             with launching_on(self.device):
                 hop_along_edges[grid](
                     source.begins, source.counts, ends, source.nodes, source.loads, source.chances, *tables,
                     rows, nodes, loads, chances, n, VALUES=self._values.numel() > 0,
-                    WEIGHTS=self._weights.numel() > 0, ROWS=at_once, LANES=LANES, num_warps=WARPS,
+                    WEIGHTS=self._weights.numel() > 0, ROWS=STARTS, LANES=LANES, num_warps=1,
                 )  # fmt: skip
         met = _Hop(rows, begins, torch.zeros_like(source.counts), nodes, loads, chances)
         return self._merge(met, longest)
@@ -211,9 +211,8 @@ class HeadFollower:
         with launching_on(self.device):
             for room in ROOMS:
                 if longest > least:
-                    at_once = max(WARPS, LANES_AND_STARTS // room)
-                    merge_edges[(-(-n // at_once),)](
-                        *arrays, *outputs, least, n, ROWS=at_once, ROOM=room, num_warps=WARPS
+                    merge_edges[(-(-n // STARTS),)](
+                        *arrays, *outputs, least, n, ROWS=STARTS, ROOM=room, num_warps=1
                     )
                 least = room
         if longest > least:

@@ -153,11 +153,11 @@ def merge_edges(
     load = tl.zeros([ROWS, ROOM], dtype=tl.float64)
     chance = tl.zeros([ROWS, ROOM], dtype=tl.float64)
     is_first = valid
-    place, left = begin + j * 0, width + j * 0  # for every lane: nothing moves between lanes in the loop
     for i in range(tl.max(width)):
-        same = node == tl.load(nodes + place + i, mask=i < left, other=-2)
-        load = tl.where(same, load + tl.load(loads + place + i, mask=i < left, other=0.0), load)
-        chance = tl.where(same, chance + tl.load(chances + place + i, mask=i < left, other=0.0), chance)
+        place, inside = begin + j * 0 + i, i + j * 0 < width
+        same = node == tl.load(nodes + place, mask=inside, other=-2)
+        load = tl.where(same, load + tl.load(loads + place, mask=inside, other=0.0), load)
+        chance = tl.where(same, chance + tl.load(chances + place, mask=inside, other=0.0), chance)
         is_first = is_first & ((same == 0) | (j <= i))
     target = begin + tl.cumsum(is_first.to(tl.int32), axis=1) - 1
     load *= tl.load(enter + node, mask=is_first, other=0.0)

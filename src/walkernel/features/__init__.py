@@ -20,6 +20,7 @@ from walkernel.features._products import (
     multiply,
     multiply_transposed,
     row_of_entries,
+    squared_norms,
     stack,
 )
 from walkernel.features._record import HostRecord, Record, Walks, modulation_values, to_csr
@@ -72,6 +73,7 @@ __all__ = [
     "row_of_entries",
     "second_moment_radius",
     "spectral_radius",
+    "squared_norms",
     "stack",
     "to_csr",
     "warn_of_infinite_variance",

@@ -30,6 +30,7 @@ from walkernel.features._products import (
     scale_rows,
     some_columns_at_a_time,
     sorted_rows,
+    squared_norms,
     stack,
     sum_of_leaves,
 )
@@ -83,7 +84,7 @@ class FeatureMatrix(ABC):
 
     def squared_norms(self) -> Dense:
         """Return ‖φ_i‖² of each row, (n,)."""
-        return self.map_rows(lambda rows: np.asarray(rows.power(2).sum(axis=1)))
+        return self.map_rows(squared_norms)
 
     def held(self) -> FeatureMatrix:
         """Return the features in double precision, in the memory of this process or of the device."""

@@ -197,6 +197,14 @@ def scale_rows(features: scipy.sparse.csr_array, factors: Dense) -> scipy.sparse
     return scipy.sparse.csr_array((data, features.indices, features.indptr), features.shape)
 
 
+def squared_norms(features: scipy.sparse.csr_array) -> Dense:
+    """Return ‖φ_i‖² of each row of distinct columns; powers of a sparse array would sort them first."""
+    squares = features.data**2
+    return np.asarray(
+        scipy.sparse.csr_array((squares, features.indices, features.indptr), features.shape).sum(axis=1)
+    )
+
+
 def dots_in_block(
     block: scipy.sparse.csr_array,
     positions: NDArray[np.int64],

@@ -29,6 +29,7 @@ from walkernel.features import (
     multiply,
     multiply_transposed,
     row_of_entries,
+    squared_norms,
 )
 from walkernel.operators import normalize_columns
 from walkernel.tasks._observations import Array
@@ -151,7 +152,7 @@ class FeaturePrior(Prior):
         def product(V: Array) -> Array:
             return multiply(scaled, multiply_transposed(scaled, V, threads), threads)
 
-        return CovarianceProducts(product, np.asarray(scaled.power(2).sum(axis=1)), max(shape))
+        return CovarianceProducts(product, squared_norms(scaled), max(shape))
 
     def with_nodes(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²ΦΦ*ᵀ, (n, k)."""
@@ -159,7 +160,7 @@ class FeaturePrior(Prior):
 
     def variances(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²‖φ*‖², (k,)."""
-        return self.amplitude**2 * np.asarray(nodes.power(2).sum(axis=1))
+        return self.amplitude**2 * squared_norms(nodes)
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Array:
         """Return standard normal weights of the features, times a."""

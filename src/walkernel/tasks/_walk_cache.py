@@ -141,8 +141,8 @@ class WalkCache:
     ) -> Iterator[tuple[slice, FeatureMatrix]]:
         """Yield the features of distinct nodes in blocks, which stay where the engine has made them."""
         kept = self._fits(spec, ids.size)
-        for first in range(0, ids.size, BLOCK):
-            part = slice(first, min(first + BLOCK, ids.size))
+        for first in range(0, ids.size, engine.nodes_at_once):
+            part = slice(first, min(first + engine.nodes_at_once, ids.size))
             if kept:
                 yield part, self._features(spec, kernel, ids[part], engine, kept)
             else:

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import DotProduct
 import graphs
 import walkernel as wk
 from kriging import Kriging
+from walkernel.engines import Engine
 from walkernel.features import _products
 from walkernel.tasks import _gp_regressor, _solvers, _walk_cache
 
@@ -169,6 +170,7 @@ def test_blocks_of_nodes_do_not_show(monkeypatch):
     model = fitted()
     whole = model.predict(np.arange(30), return_std=True), model.sample_y(n_samples=3)
     monkeypatch.setattr(_walk_cache, "BLOCK", 7)
+    monkeypatch.setattr(Engine, "nodes_at_once", 7)
     monkeypatch.setattr(_solvers, "MAX_BLOCK_ENTRIES", 50)
     parts = model.predict(np.arange(30), return_std=True), model.sample_y(n_samples=3)
     for a, b in zip((*whole[0], whole[1]), (*parts[0], parts[1]), strict=True):

@@ -7,6 +7,7 @@ import graphs
 import walkernel as wk
 from kriging import Kriging, twins_by_hand
 from walkernel.datasets import grid
+from walkernel.engines import Engine
 from walkernel.tasks import _walk_cache
 from walkernel.tasks._observations import first_twins
 
@@ -79,6 +80,7 @@ def test_blocks_of_nodes_do_not_show(monkeypatch):
     mean, std = model.predict(ASKED, return_std=True)
     whole = model.sample_y(ASKED, 2)
     monkeypatch.setattr(_walk_cache, "BLOCK", 2)
+    monkeypatch.setattr(Engine, "nodes_at_once", 2)
     again = model.predict(ASKED, return_std=True)
     assert np.allclose(again, (mean, std), rtol=1e-12)
     assert np.allclose(model.sample_y(ASKED, 2), whole, rtol=1e-12)
