@@ -39,7 +39,7 @@ CASES = {
     "directed with heads": (graphs.directed, {"sampler": HEAD}),
     "some nodes": (graphs.weighted, {"nodes": [7, 2, 29, 11], "sampler": PLAIN}),
     "some nodes with heads": (graphs.weighted, {"nodes": [7, 2, 29, 11], "sampler": HEAD}),
-    "budget": (graphs.weighted, {"n_walks": None, "budget": 3000}),
+    "budget": (graphs.weighted, {"n_walks": None, "budget": 1000}),
 }
 
 

@@ -244,7 +244,7 @@ def test_all_that_features_tell(kind, sampler, apart, keep, device):
     spec = wk.sample_walks(graph, 32, sampler=SAMPLERS[sampler], seed=3)
     f = wk.Diffusion(1.0).modulation(spec.longest + 1)
     job = FeatureJob(spec, f, (0, 5), with_norms=True, separate_heads=apart)
-    found = CUDA(device, "float64", keep_features=keep, block_size=8).features(job)
+    found = CUDA(device, "float64", keep_features=keep, block_size=20).features(job)
     for one, other in zip(found, wk.engines.CPU().features(job), strict=True):
         np.testing.assert_allclose(one.multiply(columns.T), other.multiply(columns.T), atol=1e-12)
         sums = one.multiply_transposed(columns.T), other.multiply_transposed(columns.T)

@@ -42,9 +42,10 @@ class CUDA(Engine):
     The walks are those of ``CPU``, node by node; loads are rounded to ``dtype``. Polynomials are computed in
     double precision, and so are error bars, those of a few entries on the CPU.
 
-    Two runs on the same device give the same bits, with one exception: where features are not kept, products
-    are added up in the order in which walks arrive. They differ by the rounding of ``dtype``: by about 10⁻⁶
-    of the largest value in single precision, and 10⁻¹⁵ in double precision.
+    Walks, features, their products and error bars have the same bits in every run on the same device. Where
+    features are not kept, products are added up in the order in which walks arrive, and differ by the rounding
+    of ``dtype``: by about 10⁻⁶ of the largest value in single precision, and 10⁻¹⁵ in double precision. So do
+    covariances of Gaussian processes, in double precision, and gradients of what is learned.
 
     Parameters
     ----------

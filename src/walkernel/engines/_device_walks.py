@@ -345,7 +345,7 @@ class DeviceRecord(Record):
         """Return the features of all start nodes, or of some, for f / n_walks."""
         from walkernel.engines._device_features import DeviceFeatures
 
-        with self.engine.in_use():
+        with self.engine.walking():
             found = self.features(f)
             return DeviceFeatures(found if rows is None else take(found, rows), self.engine)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from walkernel._checks import InfiniteVarianceWarning
 from walkernel._door import without_warnings
 from walkernel.engines import resolve
+from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import check_symmetric, choose_sampler, widest_served
 from walkernel.tasks._learning import sample_positions
@@ -70,7 +71,9 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
 
     tried = []
     if kernel is None:
-        walked = [one for kind in kernel_family(graph) for one in kind if _is_walked(estimator, one)]
+        family = kernel_family(graph)
+        of_one_matrix = [kind for kind in family if kind[0].matrix == family[0][0].matrix]
+        walked = [one for kind in of_one_matrix for one in kind if _is_walked(graph, one)]
         spec = spec_for(*walked)
         for one in walked:
             with without_warnings(InfiniteVarianceWarning):  # of kernels that are only tried
@@ -84,9 +87,8 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
     return Choice(WalkPrior(spec, hyper, engine), tried)
 
 
-def _is_walked(estimator: NodeEstimator, kernel: Kernel) -> bool:
-    """Return whether a kernel of the family is compared by walks: normalized, and not too wide for them."""
+def _is_walked(graph: Graph, kernel: Kernel) -> bool:
+    """Return whether a kernel of the family is compared by walks: those that are too wide are not."""
     nu = getattr(kernel, "nu", 0.5)
     width = (kernel.lengthscale or 0.0) / np.sqrt(2 * nu)
-    affordable = min(MAX_WALKED_WIDTH, widest_served(estimator.graph, kernel))
-    return kernel.matrix == "normalized" and width <= affordable
+    return bool(width <= min(MAX_WALKED_WIDTH, widest_served(graph, kernel)))

@@ -116,6 +116,19 @@ def test_a_smooth_signal_is_found_with_its_noise():
     assert len(model.candidates_) > 20
 
 
+@pytest.mark.parametrize(("graph", "matrix"), [(grid(12), "combinatorial"), (GRAPH, "normalized")])
+def test_kernels_are_compared_by_walks_where_no_kernel_is_given(graph, matrix):
+    rng, everywhere = np.random.default_rng(2), np.arange(graph.n_nodes)
+    signal = wk.polynomial_operator(graph, wk.Diffusion(2.0)) @ rng.standard_normal(graph.n_nodes)
+    y = signal / signal.std() + 0.2 * rng.standard_normal(graph.n_nodes)
+    known = rng.permutation(graph.n_nodes)[: graph.n_nodes // 2]
+    model = wk.NodeRidge(graph, method="walks").fit(known, y[known])
+    assert {one.kernel.matrix for one in model.candidates_} == {matrix}
+    exact = wk.NodeRidge(graph, model.kernel_, method="polynomial", alpha=model.alpha_).fit(known, y[known])
+    error = model.predict(everywhere) - exact.predict(everywhere)
+    assert np.sqrt(np.mean(error**2)) < 0.03
+
+
 def test_ridge_is_that_of_the_dense_kernel():
     K = unit_diagonal(wk.exact_kernel(GRAPH, KERNEL))[np.ix_(KNOWN, KNOWN)]
     y = np.column_stack([np.sin(KNOWN), np.cos(KNOWN)])
