@@ -1,14 +1,18 @@
-"""What the time of default features on a CUDA device goes into, kernel by kernel.
+"""What the time of default features and of a Gaussian process on a CUDA device goes into, kernel by kernel.
 
     python benchmarks/gpu_profile.py [--out FILE]
 
-Times are sums over the kernels of one call, by PyTorch's profiler, after a call that compiles them.
+Times are sums over the kernels of one call, by PyTorch's profiler, after a call that compiles them; Python's
+profiler tells where the process waits. Each table is printed, and written, as soon as it is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
+import io
 import os
+import pstats
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +24,7 @@ from core import random_graph, table
 from torch.profiler import ProfilerActivity, profile
 
 import walkernel as wk
+from walkernel.datasets import grid
 from walkernel.engines import CUDA, FeatureJob, checked_spec, features_job
 from walkernel.engines._device_walks import Walker
 from walkernel.planning import Request, make_plan
@@ -62,6 +67,28 @@ def default_job(graph: wk.Graph, t: float) -> tuple[WalkSpec, FeatureJob]:
     return spec, features_job(spec, kernel)
 
 
+def functions(title: str, run: Callable[[], object]) -> str:
+    """Return the functions in which a call spends most of its time in this process, callees included."""
+    found = cProfile.Profile()
+    found.runcall(run)
+    lines = io.StringIO()
+    pstats.Stats(found, stream=lines).strip_dirs().sort_stats("cumulative").print_stats(2 * KERNELS)
+    return f"{title}\n" + "\n".join(line for line in lines.getvalue().splitlines()[4:] if line)
+
+
+def process() -> dict[str, Callable[[], object]]:
+    """Return the calls of a Gaussian process by walks: 10⁴ observations on a grid of 10⁶ nodes."""
+    graph, rng = grid(1000, 1000).graph, np.random.default_rng(0)
+    known, asked = (rng.choice(graph.n_nodes, 10**4, replace=False) for _ in range(2))
+    y = np.sin(known // 1000 / 4) + 0.1 * rng.standard_normal(known.size)
+    model = wk.NodeGPRegressor(graph, wk.Diffusion(2.0), method="walks", engine="cuda")
+    return {
+        "fit": lambda: model.fit(known, y),
+        "standard deviations": lambda: model.predict(asked, return_std=True),
+        "draw": model.sample_y,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
@@ -71,16 +98,23 @@ def main() -> None:
         graphs["road_fla"] = wk.load_dataset("road_fla").graph
         graphs["soc_epinions"] = wk.load_dataset("soc_epinions").graph
     parts = [f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d')}\n"]
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+        parts.append(text)
+        if options.out is not None:
+            options.out.write_text("\n".join(parts))
+
+    for name, call in process().items():
+        say(profiled(f"Gaussian process: {name}", call))
+        say(functions(f"Gaussian process: {name}, by function", call))
     engine = CUDA()
     for name, graph in graphs.items():
         for t in (1, 5):
             spec, job = default_job(graph, t)
             walker = Walker(engine, spec)
-            parts.append(profiled(f"{name}, t = {t}: heads", partial(walker.at, spec.ids)))
-            parts.append(profiled(f"{name}, t = {t}: features", partial(engine.features, job)))
-            print(*parts[-2:], sep="\n", flush=True)
-    if options.out is not None:
-        options.out.write_text("\n".join(parts))
+            say(profiled(f"{name}, t = {t}: heads", partial(walker.at, spec.ids)))
+            say(profiled(f"{name}, t = {t}: features", partial(engine.features, job)))
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ class CUDA(Engine):
     double precision, and so are error bars, those of a few entries on the CPU.
 
     Walks, features, their products and error bars have the same bits in every run on the same device. Where
-    features are not kept, products are added up in the order in which walks arrive, and differ by the rounding
-    of ``dtype``: by about 10⁻⁶ of the largest value in single precision, and 10⁻¹⁵ in double precision. So do
-    covariances of Gaussian processes, in double precision, and gradients of what is learned.
+    features are not kept, products are added up in the order in which walks arrive, and differ by the
+    rounding of ``dtype``: by about 10⁻⁶ of the largest value in single precision, and 10⁻¹⁵ in double
+    precision. So do covariances of Gaussian processes, in double precision, and gradients of what is learned.
 
     Parameters
     ----------

@@ -156,6 +156,8 @@ class HeadFollower:
                     parts = zip(*map(self.follow, (starts[: n // 2], starts[n // 2 :])), strict=True)
                     heads, fronts = parts
                     return _joined(heads), _joined(fronts)
+                if not total:
+                    break
                 edges += widths
                 hops.append(self._hop(source, ends, begins, total, longest))
         return self._collect(starts, hops, left, edges)
@@ -243,7 +245,8 @@ class HeadFollower:
         from walkernel.engines._triton_heads import collect_entries
 
         n_left = [leaves[hop.begins].diff() for leaves, hop in zip(left, hops, strict=True)]
-        indptr, ends = offsets(sum(hop.counts for hop in hops[1:])), offsets(sum(n_left))
+        n_found = sum((hop.counts for hop in hops[1:]), torch.zeros_like(edges))
+        indptr, ends = offsets(n_found), offsets(sum(n_left))
         n_entries, n_places = torch.stack([indptr[-1], ends[-1]]).tolist()
         head = [
             self._indices.new_empty(n_entries),
