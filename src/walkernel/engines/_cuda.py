@@ -49,9 +49,10 @@ class CUDA(Engine):
 
     Parameters
     ----------
-    device : str or torch.device, optional
+    device : str, torch.device or sequence of them, optional
         "cuda", which is the default, or "cuda:1" and so on. "cpu" serves tests: it works only where Triton
-        interprets its kernels (TRITON_INTERPRET=1).
+        interprets its kernels (TRITON_INTERPRET=1). Of several devices each walks from its share of the start
+        nodes; features that are kept come to the first one, which does all else. The walks are the same.
     dtype : {"float32", "float64"} or torch.dtype
         What loads and features are rounded to.
     keep_features : bool
@@ -71,7 +72,7 @@ class CUDA(Engine):
     product_speed = 256.0
     nodes_at_once = 2**18
 
-    device: str | None = None
+    device: Any = None
     dtype: str = "float32"
     keep_features: bool = True
     block_size: int | None = None
@@ -80,13 +81,23 @@ class CUDA(Engine):
         check_flag("keep_features", self.keep_features)
         size = BLOCK_SIZE if self.block_size is None else self.block_size
         values = {
-            "device": _device_name("cuda" if self.device is None else self.device),
+            "device": _device_names("cuda" if self.device is None else self.device),
             "dtype": _dtype_name(self.dtype),
             "keep_features": bool(self.keep_features),
             "block_size": whole_number("block_size", size, 1),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of the devices."""
+        return (self.device,) if isinstance(self.device, str) else self.device
+
+    @property
+    def single(self) -> list[CUDA]:
+        """An engine for each of the devices."""
+        return [replace(self, device=name) for name in self.devices]
 
     @property
     def precision(self) -> str:  # type: ignore[override]
@@ -98,7 +109,8 @@ class CUDA(Engine):
         with self.walking():
             from walkernel.engines._device_walks import DeviceRecord, Walker
 
-            record = DeviceRecord(self, Walker(self, spec).at(spec.ids))
+            first = self.single[0]
+            record = DeviceRecord(first, Walker(first, spec).at(spec.ids))
             if progress is not None:
                 progress(spec.ids.size, spec.ids.size)
             return record
@@ -109,6 +121,10 @@ class CUDA(Engine):
         if not isinstance(engine, CUDA):
             return engine.features(job, progress)
         with engine.walking():
+            if len(engine.devices) > 1:
+                from walkernel.engines._several_devices import sample_on_all
+
+                return sample_on_all(engine, job, progress)
             from walkernel.engines._device_features import sample_features
 
             return sample_features(engine, job, progress)
@@ -127,7 +143,7 @@ class CUDA(Engine):
         with engine.walking():
             from walkernel.engines._device_groups import project
 
-            return project(engine, job, u, v, reached)
+            return project(engine.single[0], job, u, v, reached)
 
     def group_spread(
         self,
@@ -143,7 +159,7 @@ class CUDA(Engine):
         with engine.walking():
             from walkernel.engines._device_groups import group_spread
 
-            return group_spread(engine, job, sizes, others, reached)
+            return group_spread(engine.single[0], job, sizes, others, reached)
 
     def _for_groups(self, job: FeatureJob) -> Engine:
         """Return where groups are walked: here in double precision, or on the CPU if they are small."""
@@ -159,8 +175,8 @@ class CUDA(Engine):
             from walkernel.engines._device_features import DeviceFeatures
             from walkernel.engines._tensors import from_scipy
 
-            held = from_scipy(matrix, str(self.device), torch.float64)
-            return DeviceFeatures(held, replace(self, dtype="float64"))
+            held = from_scipy(matrix, self.devices[0], torch.float64)
+            return DeviceFeatures(held, replace(self.single[0], dtype="float64"))
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -207,10 +223,9 @@ class CUDA(Engine):
             )
         import torch
 
-        device = str(self.device)
-        if device == "cpu":
+        if "cpu" in self.devices:
             if os.environ.get("TRITON_INTERPRET") != "1":
-                refuse("device", "a CUDA device", Described(device), REMEDY)
+                refuse("device", "a CUDA device", Described("cpu"), REMEDY)
             return
         if not torch.cuda.is_initialized():
             with warnings.catch_warnings(record=True) as told:  # PyTorch warns where CUDA does not start
@@ -218,10 +233,11 @@ class CUDA(Engine):
                 is_available = torch.cuda.is_available()
             if not is_available:
                 self._refuse_device(" ".join(str(each.message) for each in told))
-        count, number = torch.cuda.device_count(), int(device.partition(":")[2] or 0)
-        if number >= count:
-            got = Described(f"{device}, but there {'is' if count == 1 else 'are'} {count}")
-            refuse("device", "an available device", got)
+        count = torch.cuda.device_count()
+        for device in self.devices:
+            if int(device.partition(":")[2] or 0) >= count:
+                got = Described(f"{device}, but there {'is' if count == 1 else 'are'} {count}")
+                refuse("device", "an available device", got)
 
     def _refuse_device(self, reason: str) -> NoReturn:
         """Refuse a device that PyTorch cannot use, given what it says."""
@@ -237,6 +253,16 @@ def _is_installed(name: str) -> bool:
         return find_spec(name) is not None
     except ValueError:  # None stands for it in sys.modules
         return False
+
+
+def _device_names(device: Any) -> str | tuple[str, ...]:
+    """Return the name of a device, or the names of several."""
+    if not isinstance(device, (list, tuple)):
+        return _device_name(device)
+    names = tuple(name if ":" in name or name == "cpu" else f"{name}:0" for name in map(_device_name, device))
+    if not names or (len(set(names)) < len(names) and set(names) != {"cpu"}):
+        refuse("device", "different devices, at least one", Described(shown(names)))
+    return names if len(names) > 1 else names[0]
 
 
 def _device_name(device: Any) -> str:

@@ -381,6 +381,6 @@ class BlockedFeatures(FeatureMatrix):
         def work() -> Dense:
             shared = [self._share(array) for array in arrays]
             parts = [self._submit(function, self._block(b), *shared) for b in range(self.n_blocks)]
-            return np.vstack(self._gather(parts))
+            return np.concatenate(self._gather(parts))
 
         return np.asarray(self._complete(work))

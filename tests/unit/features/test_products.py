@@ -164,6 +164,10 @@ class TestBlocks:
         found = kind(MATRIX, EDGES[edges]).row_products(rows)
         assert np.array_equal(found.toarray(), (rows @ MATRIX.T.tocsr()).toarray())
 
+    def test_squared_norms(self, kind, edges):
+        found = kind(MATRIX, EDGES[edges]).squared_norms()
+        assert np.array_equal(found, (MATRIX**2).sum(axis=1))
+
     @pytest.mark.parametrize("other", ["matrix", "same blocks", "other blocks"])
     def test_entries(self, kind, edges, other):
         second = random_features(np.random.default_rng(3), N_ROWS, N_COLUMNS)
