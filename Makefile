@@ -22,7 +22,7 @@ test: export WALKERNEL_TEST_DEPTH = short
 test-all: export WALKERNEL_TEST_DEPTH = long
 
 # tests of other things than compiled loops, which are slow where loops are not compiled
-NOT_LOOPS := tasks experiments planning/test_plan.py planning/test_planning.py planning/test_tolerance.py \
+NOT_LOOPS := tasks plots experiments planning/test_plan.py planning/test_planning.py planning/test_tolerance.py \
 	operators/test_explain.py operators/test_stitched.py operators/test_wide_kernels.py operators/test_scale_laws.py \
 	kernels/test_near_poles.py torch/test_gpytorch.py torch/test_gpytorch_refusals.py torch/test_held_out.py \
 	torch/test_fit_to_kernel.py torch/test_fit_to_task.py torch/test_modulation.py torch/test_expected.py \

@@ -40,7 +40,7 @@ _HOME = {
     "walkernel._checks": ["DivergentKernelError", "InfiniteVarianceWarning"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_SUBMODULES = ("datasets", "engines", "kernels", "tasks", "theory")
+_SUBMODULES = ("datasets", "engines", "kernels", "plots", "tasks", "theory")
 
 __all__ = [  # noqa: PLE0604 (names come from the table above)
     *sorted(_MODULE_OF),

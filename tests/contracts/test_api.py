@@ -25,6 +25,7 @@ NAMES = [
         "polynomial_operator",
         "sample_features",
         "sample_walks",
+        "plots",
         "theory",
     ),
     *("GPPrediction", "StoredFeatures", "gp_posterior", "open_features"),

@@ -207,6 +207,41 @@ def test_kernels_of_random_walks(words, more, kernel, karate):
     assert [entry["value"] for entry in found["entries"]] == K.entries([0, 1], [1, 0]).tolist()
 
 
+class TestPlot:
+    def test_values_of_a_data_set(self, folder):
+        assert succeed("plot", "karate", "values.csv", "--out", "map.png", "--title", "Values") == ""
+        assert (folder / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        before = (folder / "map.png").read_bytes()
+        assert succeed("plot", "karate", "labels.csv", "--labels", "--out", "map.svg") == ""
+        text = (folder / "map.svg").read_text()
+        assert all(f"<!-- {label} -->" in text for label in "ab")
+        assert (folder / "map.png").read_bytes() == before
+
+    def test_positions_of_a_file(self, folder):
+        (folder / "heat.csv").write_text("Ada,1\nEve,2.5\n")
+        (folder / "places.csv").write_text("node,x,y\nAda,0,0\nBen,1,0\nCem,1,1\nDan,0,1\nEve,-1,1\n")
+        succeed("plot", "friends.csv", "heat.csv", "--positions", "places.csv", "--out", "heat.png")
+        succeed("plot", "roads", "heat.csv", "--out", "layout.png")
+        assert (folder / "heat.png").read_bytes() != (folder / "layout.png").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("places", "words"),
+        [
+            ("Ada,0,0\n", "a position for each node"),
+            ("Ada,0\n", "three columns, node,x,y"),
+            ("Ada,0,nan\n", "finite numbers as x and y"),
+            ("Zoe,0,1\nBen,1,1\n", "line 1: There is no node 'Zoe'"),
+        ],
+    )
+    def test_positions_that_are_none(self, folder, places, words):
+        (folder / "heat.csv").write_text("Ada,1\n")
+        (folder / "places.csv").write_text(places)
+        result = call("plot", "friends.csv", "heat.csv", "--positions", "places.csv", "--out", "no.png")
+        assert result.exit_code != 0
+        assert words in result.stderr
+        assert not (folder / "no.png").exists()
+
+
 class TestNearest:
     def test_of_a_process_as_a_table(self, karate, tmp_path):
         wanted = ("--kernel", "pagerank(damping=0.5)", "--tolerance", "1e-6")

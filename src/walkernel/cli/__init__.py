@@ -5,7 +5,7 @@ command fails or is interrupted. Heavy packages are imported inside the commands
 Results go to stdout, messages and progress to stderr, and progress only if that is a terminal.
 """
 
-from walkernel.cli import _about, _demo, _estimates, _learning, _reproduce, _tasks  # noqa: F401 (commands)
+from walkernel.cli import _about, _demo, _estimates, _learning, _plot, _reproduce, _tasks  # noqa: F401 (commands)
 from walkernel.cli._app import app, main
 
 __all__ = ["app", "main"]

@@ -11,21 +11,30 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from walkernel.datasets import Dataset
     from walkernel.graph import Graph
 
 
 def read_graph(name: str, directed: bool | None, relabel: bool) -> Graph:
     """Return the graph of a file, of a folder or of a data set."""
-    from walkernel.datasets import load_dataset
+    return read_dataset(name, directed, relabel).graph
+
+
+def read_dataset(name: str, directed: bool | None, relabel: bool) -> Dataset:
+    """Return a data set, or the graph of a file or of a folder as one."""
+    from walkernel.datasets import Dataset, load_dataset
     from walkernel.graph import is_store
     from walkernel.io import is_readable, load_graph
 
     path = Path(name)
     if is_readable(name) or path.is_file() or is_store(path) or os.sep in name:
-        return load_graph(name, directed=directed, relabel=relabel)
+        return Dataset(name=name, graph=load_graph(name, directed=directed, relabel=relabel))
     if directed is not None or relabel:
         raise typer.BadParameter(f"--directed and --relabel are for files, and {name!r} is not a file.")
-    return load_dataset(name).graph
+    return load_dataset(name)
 
 
 def every_node(graph: Graph) -> list[Hashable]:
@@ -106,6 +115,28 @@ def read_labels(path: Path, graph: Graph) -> tuple[list[Hashable], list[str]]:
     if not nodes:
         malformed(path, "lines of node,label", "none")
     return nodes, labels
+
+
+def read_positions(path: Path, graph: Graph) -> NDArray[np.float64]:
+    """Read a CSV file of node,x,y with a line for each node; a header line is skipped."""
+    import numpy as np
+
+    from walkernel.io import malformed
+
+    places = np.full((graph.n_nodes, 2), np.nan)
+    for line, row in _rows(path):
+        if len(row) != 3:
+            malformed(path, "three columns, node,x,y", f"{len(row)}", line)
+        x, y = _number(row[1]), _number(row[2])
+        if (x is None or y is None) and line == 1 and not _is_node(graph, row[0]):
+            continue
+        if x is None or y is None or not (math.isfinite(x) and math.isfinite(y)):
+            malformed(path, "finite numbers as x and y", repr(",".join(row[1:])), line)
+        places[graph.ids([_node_in(path, line, graph, row[0])])] = x, y
+    missing = np.flatnonzero(np.isnan(places[:, 0]))
+    if missing.size:
+        malformed(path, "a position for each node", f"none for {graph.names(missing[:1])[0]!r}")
+    return places
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

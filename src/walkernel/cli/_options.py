@@ -86,6 +86,12 @@ FeaturesOut = Annotated[
         help="An .npz file to write, or, by a name without suffix, a folder.",
     ),
 ]
+Picture = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="FILE", dir_okay=False, callback=_writable, help="Picture: .png, .svg or .pdf."
+    ),
+]
 OptionalOut = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", dir_okay=False, callback=_writable, help="CSV file to write."),
