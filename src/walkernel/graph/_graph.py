@@ -27,9 +27,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from walkernel._checks import MATRICES, Described, check_flag, one_of, refuse, whole_number
+from walkernel._checks import MATRICES, Described, check_flag, one_of, refuse, shown, whole_number
 from walkernel._door import door
 from walkernel._files import write_archive
+from walkernel._html import html_table
 from walkernel.graph._assembly import (
     Arrays,
     assemble_edges,
@@ -263,6 +264,16 @@ class Graph:
             "unweighted" if self.weights is None else "weighted",
         ]
         return f"Graph({', '.join(words + ['labelled'] * (self._labels is not None))})"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("nodes", f"{self.n_nodes:,}"), ("edges", f"{self.n_edges:,}")]
+        rows.append(("edges per node", self.n_edges / max(1, self.n_nodes)))
+        rows.append(("direction", "directed" if self.directed else "undirected"))
+        rows.append(("weights", "all 1" if self.weights is None else "given"))
+        if self._labels is not None:
+            some = ", ".join(shown(self._labels.values[i]) for i in range(min(3, self.n_nodes)))
+            rows.append(("labels", f"{some} …"))
+        return html_table("Graph", [], rows)
 
     # nodes ----------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from walkernel._checks import Described, check_distinct, fits_in_memory, refuse, whole_number
 from walkernel._door import door
+from walkernel._html import html_table
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.operators._entry_errors import Estimate
@@ -183,6 +184,11 @@ class KernelOperator(LinearOperator):
     def dot(self, x: Any) -> Any:
         """Return K @ x; a number or an operator as SciPy has it."""
         return super().dot(x) if np.isscalar(x) or isinstance(x, LinearOperator) else self @ x
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("kernel", repr(self.kernel)), ("graph", repr(self.graph))]
+        rows += [("shape", f"{self.shape[0]:,} × {self.shape[1]:,}"), ("steps walked", f"{self.n_steps:,}")]
+        return html_table(type(self).__name__, [], rows)
 
     @property
     def n_steps(self) -> int:

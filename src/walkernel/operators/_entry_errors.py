@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from walkernel._checks import real_number
+from walkernel._html import html_table
 from walkernel.features import find_series, largest_norm
 from walkernel.operators._groups import ROUNDING, Groups
 
@@ -63,6 +64,12 @@ class Estimate:
 
     def __iter__(self) -> Iterator[NDArray[np.float64]]:
         return iter((self.value, self.stderr))
+
+    def _repr_html_(self) -> str:
+        columns = ["value", "standard error", "too few walks"]
+        flat = zip(self.value.ravel(), self.stderr.ravel(), self.rare.ravel(), strict=True)
+        rows = [(float(value), f"± {stderr:.2g}", "yes" * bool(rare)) for value, stderr, rare in flat]
+        return html_table(f"Estimates from {self.n_groups} groups of walks", columns, rows)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
+from walkernel._html import html_table
 from walkernel.operators._groups import Groups
 from walkernel.planning import find_polynomial
 from walkernel.walks import PrunedWalks
@@ -54,6 +56,15 @@ class Explanation:
 
     def __repr__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("steps", f"{self.n_steps:,}"), ("memory", megabytes(self.n_bytes))]
+        if self.error is not None:
+            rows.append(("relative error", f"{self.error:.2g}"))
+        if self.polynomial_products is not None:
+            rows.append(("products of a polynomial", str(self.polynomial_products)))
+        sentences = "".join(f"<li>{escape(line)}</li>" for line in self.text.splitlines())
+        return f"<ul>{sentences}</ul>{html_table('In numbers', [], rows)}"
 
 
 def explain_walks(K: WalkOperator) -> Explanation:

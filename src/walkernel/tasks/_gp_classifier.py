@@ -31,7 +31,14 @@ from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import MAX_TRIAL_NODES, Learned, sample_nodes, sample_positions
 from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, penalty_unit, sharpest_loss
 from walkernel.tasks._likelihood import MIN_SCALE, Hyperparameters, log_likelihood
-from walkernel.tasks._moments import MAX_COMPARED_NODES, Moments, compare_kernels, kernel_family, lengthscales
+from walkernel.tasks._moments import (
+    MAX_COMPARED_NODES,
+    Candidates,
+    Moments,
+    compare_kernels,
+    kernel_family,
+    lengthscales,
+)
 from walkernel.tasks._nodes import check_random_seed
 from walkernel.tasks._observations import Array, Observations
 from walkernel.tasks._polynomial_prior import NodePrior, PolynomialPrior
@@ -174,7 +181,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         positions = sample_positions(len(counts), seed, MAX_COMPARED_NODES)
         moments = Moments(graph, data[0].ids[positions], engine)
         start = self._start(self.kernel or Diffusion(), learn)
-        self.candidates_ = []
+        self.candidates_ = Candidates()
         kernel = self.kernel
         if "lengthscale" in learn:
             kinds = kernel_family(graph) if kernel is None else [lengthscales(graph, kernel)]
@@ -183,7 +190,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
             def score(_: Kernel, K: Array, normalize: bool) -> float:
                 return -leave_one_out_loss(start.normalized(K), seen)
 
-            self.candidates_ = compare_kernels(moments, kinds, score, start.normalize).candidates()
+            search = compare_kernels(moments, kinds, score, start.normalize)
+            self.candidates_ = Candidates(search.candidates())
             kernel = self.candidates_[0].kernel
         assert kernel is not None
         found, value = replace(start, kernel=kernel), math.nan

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walkernel._checks import refuse
+from walkernel._html import html_table
 from walkernel.engines import Engine
 from walkernel.graph import Graph
 from walkernel.kernels import Diffusion, Kernel, Matern
@@ -79,6 +80,14 @@ class Candidate(NamedTuple):
     kernel: Kernel
     score: float
     normalize: bool = True
+
+
+class Candidates(list[Candidate]):
+    """The kernels that were tried, the best one first, as a table in notebooks."""
+
+    def _repr_html_(self) -> str:
+        rows = [(repr(one.kernel), one.score, "yes" if one.normalize else "no") for one in self]
+        return html_table("Kernels, the best one first", ["kernel", "score", "normalized"], rows)
 
 
 def compared_nodes(graph: Graph) -> int:

@@ -40,6 +40,7 @@ from walkernel.tasks._moment_learning import learn_by_moments, refit_scales
 from walkernel.tasks._moments import (
     MIN_COMPARED_NODES,
     Candidate,
+    Candidates,
     Moments,
     compared_nodes,
     exact_covariance,
@@ -95,7 +96,7 @@ class NodeGP(NodeEstimator):
         best = learn_hyperparameters(self.graph, spec_for, engine, scaled, start, learn)
         if self.kernel is not None:
             hyper = best.hyper
-            self.candidates_ = [Candidate(hyper.kernel, best.log_likelihood, hyper.normalize)]
+            self.candidates_ = Candidates([Candidate(hyper.kernel, best.log_likelihood, hyper.normalize)])
         assert best.spec is not None
         prior = WalkPrior(best.spec, best.hyper.scaled(units[0]), engine)
         others = tuple(best.hyper.scaled(unit) for unit in units[1:])
@@ -112,7 +113,7 @@ class NodeGP(NodeEstimator):
             start = self._start(center, learn, noise, nugget)
             value = trial_likelihood(self.graph, spec_for, engine, data, start, learn)
             found.append(Candidate(kernel, value, start.normalize))
-        self.candidates_ = sorted(found, key=lambda one: one.score, reverse=True)
+        self.candidates_ = Candidates(sorted(found, key=lambda one: one.score, reverse=True))
         return self.candidates_[0].kernel
 
     def _has_exact_rows(self, n_observed: int, learn: tuple[str, ...]) -> bool:
@@ -139,14 +140,15 @@ class NodeGP(NodeEstimator):
         moments = Moments(self.graph, some, resolve(self.engine))
         start = self._start(self.kernel or Diffusion(), learn, *scales)
         if not learn:
-            self.candidates_ = []
+            self.candidates_ = Candidates()
             return moments, Learned(start, None, np.nan, 0, 0, 0, (start,) * (len(data) - 1))
         normalize = self.normalize if self.kernel is None else start.normalize
         compared = sample_nodes(data, seed, most)
         only_markov = self._choose_method(ids.size, self.kernel) == "walks"
-        learned, self.candidates_ = learn_by_moments(
+        learned, found = learn_by_moments(
             moments, compared, start, learn, self.kernel, normalize, only_markov=only_markov
         )
+        self.candidates_ = Candidates(found)
         return moments, learned
 
     def _exact_prior(

@@ -23,7 +23,7 @@ from walkernel.tasks._choice import choose_prior
 from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import sample_positions
 from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, penalty_unit, sharpest_loss
-from walkernel.tasks._moments import MAX_COMPARED_NODES
+from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidates
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
 from walkernel.tasks._observations import Array
 from walkernel.tasks._solvers import make_solver
@@ -89,7 +89,7 @@ class RidgeEstimator(NodeEstimator):
         self._choice, self._at, self._weights = choice.prior, prior, prior.weights_of(dual)
         self._columns_intercept = intercept + level
         self.dual_coef_, self.alpha_ = dual, alpha
-        self.kernel_, self.candidates_ = choice.prior.hyper.kernel, choice.candidates
+        self.kernel_, self.candidates_ = choice.prior.hyper.kernel, Candidates(choice.candidates)
         self.method_, self.sampler_ = choice.prior.method, choice.prior.sampler
         self.n_iter_, self.n_features_in_ = system.n_iter, 1
         self._fitted_graph = self.graph
