@@ -3,6 +3,7 @@
 # make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
+# make docs       the site, in docs/_build/html
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +32,7 @@ NOT_LOOPS := tasks plots experiments planning/test_plan.py planning/test_plannin
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkernel demo
@@ -54,6 +55,9 @@ lint: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
@@ -79,6 +83,10 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -35,7 +35,7 @@ def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_sa
     Parameters
     ----------
     coefficient_bounds : array of float, (k,)
-        αᵢ^(M) ≥ |αᵢ|, the largest coefficients of the family of kernels.
+        ``αᵢ^(M) ≥ |αᵢ|``, the largest coefficients of the family of kernels.
     spectral_radius : float
         ρ(M).
     n_samples : int

@@ -314,7 +314,7 @@ class Graph:
         return np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
 
     def out_degrees(self) -> NDArray[np.float64]:
-        """Return d_out(i) = Σ_j |a_ij|, shape (n_nodes,)."""
+        """Return the degrees ``d_out(i) = Σ_j |a_ij|``, shape (n_nodes,)."""
         return self.derived("out_degrees", lambda: row_sums(self.indptr, self.weights))
 
     def inverse_out_degrees(self) -> NDArray[np.float64]:
@@ -334,7 +334,7 @@ class Graph:
         return self.derived("inverse_out_degrees", build)
 
     def in_degrees(self) -> NDArray[np.float64]:
-        """Return d_in(j) = Σ_i |a_ij|, shape (n_nodes,)."""
+        """Return the degrees ``d_in(j) = Σ_i |a_ij|``, shape (n_nodes,)."""
         if not self.directed:
             return self.out_degrees()
         if self._stored is None:

@@ -271,8 +271,8 @@ class InverseCosine(ClosedForm):
 
     At scale 1 its generating function has a zero on the unit circle, so that f_l decays only like
     l^-1.5 and the symmetric pair has infinite variance; the lazy pair is finite. With u = scale·z it is
-    sin(π/4 · (1 + u)) = (1 + u) h(u), where h(u) = π/4 · sinc((1 + u)/4) has no zero in |u| < 3: roots are
-    the product of a binomial series and the short series of a root of h.
+    sin(π/4 · (1 + u)) = (1 + u) h(u), where h(u) = π/4 · sinc((1 + u)/4) has no zero in ``|u| < 3``:
+    roots are the product of a binomial series and the short series of a root of h.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class InverseCosine(ClosedForm):
         return InverseCosine(self.scale * beta, matrix=self.matrix).power(exponent, length)
 
     def power_radius(self, exponent: float) -> float:
-        """Return infinity for the cosine itself, 1/|scale| for its roots."""
+        """Return infinity for the cosine itself, ``1/|scale|`` for its roots."""
         return math.inf if float(exponent).is_integer() else 1 / abs(self.scale)
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:

@@ -193,9 +193,9 @@ def polynomial_operator(
     kernel : Kernel
         The kernel; its series must converge on the graph.
     tol : float
-        Certified error of K @ v relative to κ ‖v‖ with κ = max|K| on the interval of eigenvalues, or
-        Σ |αₖ| ρᵏ for a directed graph and for the random-walk matrix, of which the norm is max|v_i|, and
-        Σ|v_i| for K.T @ v. For very wide kernels the rounding of M to 16 digits costs more than that:
+        Certified error of K @ v relative to κ ‖v‖ with ``κ = max |K|`` on the interval of eigenvalues, or
+        ``Σ |αₖ| ρᵏ`` for a directed graph and the random-walk matrix, whose norm is ``max |v_i|``, and
+        ``Σ |v_i|`` for K.T @ v. For very wide kernels the rounding of M to 16 digits costs more than that:
         ``K.explain().error`` is the error there is, and a warning tells where it is above 1e-8.
     engine : {None, "cpu", "cuda"}, CPU or CUDA
         Where products are computed, in double precision. None is the CPU.

@@ -93,7 +93,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         a, where it is not learned.
     normalize : bool
         Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
-        f the prior variance is |f|².
+        f the prior variance is ‖f‖².
     concentration : float
         ε, the pseudo-count of each class at every node before any label is seen.
     solver : {"auto", "cholesky", "cg"}

@@ -113,7 +113,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         repeated observation of all. To be used with a nugget.
     normalize : bool, optional
         Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
-        f the prior variance is |f|². None divides a kernel that is given; where kernels are compared with
+        f the prior variance is ‖f‖². None divides a kernel that is given; where kernels are compared with
         exact rows, it compares both by their likelihood.
     mean : {"constant", "zero"}
         Whether the mean function contains a constant.
@@ -121,7 +121,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Known quantities at all nodes, in the order of their ids, in which the mean is linear.
     features : array of float, (n_nodes,) or (n_nodes, d), optional
         Attributes x of all nodes, in the order of their ids, which are standardised. They enter by
-        R_ij = exp(−|x_i − x_j|² / (2dℓ²)), or linearly.
+        R_ij = exp(−‖x_i − x_j‖² / (2dℓ²)), or linearly.
     combine : {"auto", "product", "sum", "linear"}
         How attributes enter. "product": g has the covariance a²K∘R, so that nodes are alike if they are near
         in the graph and have similar attributes; "sum": a²(wK + (1 − w)R), a function of the graph plus a

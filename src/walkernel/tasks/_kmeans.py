@@ -78,7 +78,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         The kernel of the graph and how it was computed; None if an operator or features were given.
     inertia_ : float
         The objective.
-    objectives_ : ndarray, (n_iter_ + 1,)
+    objectives_ : ndarray, (number of iterations + 1,)
         The objective before the first and after each iteration of the best run.
     n_iter_ : int
         Iterations of the best run.

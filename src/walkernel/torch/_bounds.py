@@ -18,7 +18,7 @@ class Bounds(NamedTuple):
     """How much a learned kernel can overfit.
 
     ``complexity`` is Theorem 2.3's bound on the empirical Rademacher complexity of its unit ball, with
-    αᵢ^(M) = |αᵢ|; ``gap`` is an upper bound of the true error minus the margin loss, with probability
+    ``αᵢ^(M) = |αᵢ|``; ``gap`` is an upper bound of the true error minus the margin loss, with probability
     1 − δ (appendix A.4).
     """
 

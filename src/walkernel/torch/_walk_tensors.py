@@ -196,7 +196,7 @@ class WalkTensors:
         self,
         f: Tensor,  # (k,)
     ) -> Tensor:  # (start nodes,)
-        """Return |Φ_i|², the diagonal of Φ Φᵀ."""
+        """Return ‖Φ_i‖², the diagonal of Φ Φᵀ."""
         zeros = torch.zeros(self.shape[0], dtype=self.dtype, device=self.device)
         return zeros.index_add(0, self._structure.rows, self.entries(f).square())
 

@@ -114,7 +114,7 @@ class IndependentWalks(Sampler):
         Probability to stop after each step; the mean walk has (1 − p) / p steps. Walks longer than
         64 ln 2 / p steps, which have probability 2⁻⁶⁴, do not occur.
     transition : {"weights", "uniform"}
-        Step from u to v with probability |a_uv| / Σ|a_u·|, or 1 / deg(u) as the paper has it. They are
+        Step from u to v with probability ``|a_uv| / Σ|a_u·|``, or 1 / deg(u) as the paper has it. They are
         the same in an unweighted graph; in a weighted one "uniform" has far more variance.
 
     Examples
@@ -246,7 +246,7 @@ class PrunedWalks(Sampler):
     Parameters
     ----------
     sizes : sequence of float
-        |f(0)|, |f(1)|, …: the sizes of what deposits are weighted with, in any unit.
+        ``|f(0)|, |f(1)|, …``: the sizes of what deposits are weighted with, in any unit.
     threshold : float
         τ: what following an edge must save to be worth it, in the unit of the sizes; 0 follows all edges.
     head : int
