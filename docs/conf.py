@@ -19,7 +19,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -36,7 +36,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["last-updated"],
 }
-html_sidebars = {page: [] for page in ("index", "start", "scale")}
+html_sidebars = {page: [] for page in ("index", "start", "tools", "choosing", "errors", "scale")}
 html_show_sourcelink = False
 
 

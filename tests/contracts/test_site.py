@@ -2,10 +2,12 @@
 
 import importlib
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 
+import graphs
 import walkernel as wk
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -33,3 +35,56 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
     exec(compile("\n".join(blocks), page, "exec"), {"__name__": "page"})
+
+
+def patterns():
+    """Return what the page on errors quotes, as regular expressions by their text."""
+    quoted = re.findall(r'^\*\*"(.*)"\*\*$', (DOCS / "errors.md").read_text(), re.M)
+    return {text: re.compile(".*".join(map(re.escape, text.split("…")))) for text in quoted}
+
+
+def walk_without_memory():
+    def lack(self, capacity, pool):
+        raise MemoryError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("walkernel.walks._sampling.Joiner.__init__", lack)
+        wk.sample_features(CLUB, wk.Diffusion(), 8)
+
+
+CLUB, NAMED = graphs.karate(), wk.Graph.from_edges([("a", "b"), ("b", "c")])
+ONE_WAY = wk.Graph.from_edges([(0, 1), (1, 2)], directed=True)
+SIGNED = wk.Graph.from_edges([(0, 1), (1, 2)], weights=[1.0, -1.0])
+LARGE = wk.Graph.from_edges([(i, i + 1) for i in range(10**5)])
+REFUSED = [
+    lambda: wk.estimate_kernel(CLUB, wk.RegularizedLaplacian(1, 2.0, matrix="adjacency")),
+    lambda: wk.estimate_kernel(NAMED, wk.Diffusion()).entries(0, 1),
+    lambda: wk.Graph.from_edges([(0, 10**7), (5, 10**6)]),
+    lambda: wk.exact_kernel(LARGE, wk.Diffusion()),
+    walk_without_memory,
+    lambda: wk.NodeGPRegressor(ONE_WAY, wk.Diffusion()).fit([0, 1], [1.0, 2.0]),
+    lambda: wk.NodeGPRegressor(CLUB, wk.PageRank()).fit([0, 1], [1.0, 2.0]),
+    lambda: wk.estimate_kernel(SIGNED, wk.PageRank()),
+    lambda: wk.Graph.from_edges([(0, 1), (0, 1)], directed=True),
+    lambda: wk.NodeGPRegressor(CLUB, wk.Diffusion(9.0), method="walks", n_walks=2, learn=()).fit(
+        [0, 9], [1, 2]
+    ),
+]
+
+
+def test_messages_that_are_explained_are_those_of_the_library():
+    told = set()
+    for call in REFUSED:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                call()
+                messages = [str(one.message) for one in caught]
+            except (ValueError, MemoryError, wk.DivergentKernelError) as error:
+                messages = [str(error)]
+        found = {text for text, pattern in patterns().items() if any(map(pattern.search, messages))}
+        assert len(found) == 1, messages
+        told |= found
+    assert {text for text in patterns() if text not in told} == {
+        "device must be an available device, got cuda, but …"
+    }

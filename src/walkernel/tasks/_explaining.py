@@ -76,10 +76,10 @@ def _feature_error(
 def warn_of_error(error: float, n_walks: int) -> None:
     """Warn if features are so far off that answers may be worthless."""
     if error > MAX_ERROR:
+        size = f"a relative error of about {error:.2g}" if np.isfinite(error) else "errors above the kernel"
         warn(
-            f"the features of {n_walks} walks a node have a relative error of about {error:.2g} at the "
-            "observed nodes, so predictions may be poor. Use method='polynomial', more walks or a "
-            "narrower kernel."
+            f"the features of {n_walks} walks a node have {size} at the observed nodes, so predictions may "
+            "be poor. Use method='polynomial', more walks or a narrower kernel."
         )
 
 

@@ -347,7 +347,15 @@ def _gather(
         capacity = int(capacity * max(1.0, probe.walks_from(front).mean() / spec.n_walks))
         capacity += int(1.2 * n / probe.ids.size * head.nodes.size)
     pool = Pool(types)
-    joiners = [Joiner(capacity, pool) for _ in range(n_results)]
+    try:
+        joiners = [Joiner(capacity, pool) for _ in range(n_results)]
+    except MemoryError:
+        size = n_results * capacity * sum(np.dtype(t).itemsize for t in types) / 2**30
+        raise MemoryError(
+            f"{spec.n_walks} walks from each of {n} nodes, of about {spec.sampler.mean_steps:.4g} steps, "
+            f"need up to {size:.3g} GiB. Use fewer walks, some of the nodes, a narrower kernel, or files "
+            "(directory=); or polynomial_operator for products with the kernel."
+        ) from None
 
     def task(number: int) -> int:
         for joiner, piece in zip(joiners, work(parts[number], pool), strict=True):

@@ -358,3 +358,14 @@ def test_walks_end_where_no_edge_leaves(matrix):
     M = path.to_scipy(matrix).toarray()
     expected = np.eye(3) + M + M @ M
     assert np.allclose(walks.features(np.ones(3)).toarray() != 0, expected != 0)
+
+
+def test_walks_that_do_not_fit_into_memory_are_refused_in_a_sentence(monkeypatch):
+    def lack(self, capacity, pool):
+        raise MemoryError("Unable to allocate an array")
+
+    monkeypatch.setattr(_sampling.Joiner, "__init__", lack)
+    with pytest.raises(
+        MemoryError, match=r"8 walks from each of 34 nodes.* GiB\. Use fewer walks.*polynomial_op"
+    ):
+        wk.sample_features(graphs.karate(), wk.Diffusion(), 8)
