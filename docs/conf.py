@@ -36,7 +36,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["last-updated"],
 }
-html_sidebars = {page: [] for page in ("index", "start", "tools", "choosing", "errors", "scale")}
+FLAT = ("index", "start", "tools", "choosing", "how_it_works", "paper", "speed", "errors", "scale")
+html_sidebars = {page: [] for page in FLAT}
 html_show_sourcelink = False
 
 

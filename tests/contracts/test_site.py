@@ -30,11 +30,14 @@ def test_every_page_is_of_a_name_that_is_explained(name):
     assert found.__doc__.strip().splitlines()[0].endswith(".")
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+PAGES = [path for path in [*DOCS.glob("*.md"), *DOCS.glob("guides/*.md")] if "```python" in path.read_text()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
-    exec(compile("\n".join(blocks), page, "exec"), {"__name__": "page"})
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    exec(compile("\n".join(blocks), page.name, "exec"), {"__name__": "page"})
 
 
 def patterns():

@@ -17,7 +17,7 @@ import walkernel as wk
 from commands import call, run, succeed
 from walkernel.cli import app
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "command_line.md"
 FRIENDS = "Ada,Ben,2\nBen,Cem,0.5\nCem,Dan,1\nDan,Ada,1\nDan,Eve,3\n"
 
 
@@ -47,7 +47,7 @@ def example_calls():
     texts = [command.callback.__doc__ for command in app.registered_commands]
     found = [re.findall(r"Example: walkernel (.*)", text) for text in texts]
     assert all(found)
-    shell = re.findall(r"```sh\n(.*?)```", README.read_text(), re.S)
+    shell = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), re.S)
     found.append(re.findall(r"^walkernel (.*?) *(?:#|$)", "".join(shell), re.M))
     return list(dict.fromkeys(example for examples in found for example in examples))
 

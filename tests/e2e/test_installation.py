@@ -24,7 +24,8 @@ def test_docstring_examples(name):
     assert result.failed == 0
 
 
-def test_documents_run():
+def test_documents_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert blocks
     namespace = {}
