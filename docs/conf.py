@@ -36,7 +36,18 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["last-updated"],
 }
-FLAT = ("index", "start", "tools", "choosing", "how_it_works", "extending", "paper", "speed", "errors", "scale")
+FLAT = (
+    "index",
+    "start",
+    "tools",
+    "choosing",
+    "how_it_works",
+    "extending",
+    "paper",
+    "speed",
+    "errors",
+    "scale",
+)
 html_sidebars = {page: [] for page in FLAT}
 html_show_sourcelink = False
 
