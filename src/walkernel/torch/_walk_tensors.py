@@ -140,6 +140,11 @@ class WalkTensors:
             f"lengths below {self.n_lengths}, {self.dtype}, {self.device})"
         )
 
+    @property
+    def structure(self) -> Structure:
+        """Where the entries of Φ are."""
+        return self._structure
+
     def entries(
         self,
         f: Tensor,  # (k,): zero beyond its end
@@ -147,10 +152,17 @@ class WalkTensors:
         """Return the entries of Φ_f in the order of their rows."""
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
             refuse("f", "a tensor of one dimension, not empty", f, error=TypeError)
-        self.check_dtype_and_device("f", f)
+        return self.entries_of_each(f[None]).squeeze(0)
+
+    def entries_of_each(
+        self,
+        functions: Tensor,  # (functions, k): zero beyond their end
+    ) -> Tensor:  # (functions, entries of Φ)
+        """Return the entries of Φ_f for several f at once."""
+        self.check_dtype_and_device("f", functions)
         n = self.n_lengths
-        f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._load_matrix @ f[:, None]).squeeze(1)
+        missing = max(0, n - functions.shape[1])
+        return (self._load_matrix @ torch.nn.functional.pad(functions[:, :n], (0, missing)).mT).mT
 
     def matmul(
         self,
