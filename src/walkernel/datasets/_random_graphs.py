@@ -23,7 +23,8 @@ def erdos_renyi(n_nodes: int = 100, p_edge: float = 0.04, *, seed: int = 0) -> D
     ----------
     n_nodes : int
         Number of nodes.
-    p_edge : float    Probability of each edge, 0 to 1: nodes have p_edge · (n_nodes − 1) edges on average.
+    p_edge : float
+        Probability of each edge, 0 to 1: nodes have p_edge · (n_nodes − 1) edges on average.
     seed : int
         Seed of the draw.
 
@@ -90,7 +91,8 @@ def barabasi_albert(n_nodes: int = 100, n_links: int = 2, *, seed: int = 0) -> D
     ----------
     n_nodes : int
         Number of nodes.
-    n_links : int    Number of edges of a new node; growth begins with a star of ``n_links`` + 1 nodes.
+    n_links : int
+        Number of edges of a new node; growth begins with a star of ``n_links`` + 1 nodes.
     seed : int
         Seed of the draw.
 
@@ -125,7 +127,8 @@ def stochastic_block_model(
 
     Parameters
     ----------
-    sizes : sequence of int    Number of nodes of each block.
+    sizes : sequence of int
+        Number of nodes of each block.
     p_within : float
         Probability of an edge inside a block, 0 to 1.
     p_between : float

@@ -56,7 +56,8 @@ def binary_tree(depth: int = 6) -> Dataset:
 
     Parameters
     ----------
-    depth : int    Number of edges from the root to a leaf.
+    depth : int
+        Number of edges from the root to a leaf.
 
     Returns
     -------
