@@ -139,9 +139,11 @@ def sample_features(
 ) -> Any:
     r"""Sample walks and return their features for one kernel, without the record of the walks.
 
-    .. math:: \Phi[i, v] = \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
-        \text{load} \cdot f(\text{length}), \qquad
-        \mathbb{E}[\Phi_1 \Phi_2^\top] = K \text{ if } f * f = \alpha
+    .. math::
+
+        & \Phi[i, v] = \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
+        \text{load} \cdot f(\text{length}), \\
+        & \mathbb{E}[\Phi_1 \Phi_2^\top] = K \text{ if } f * f = \alpha
 
     Here m is ``n_walks``, and Φ₁ and Φ₂ have different streams. It is ``sample_walks(…).features(f)``. Use it
     where the kernel is known: it needs memory for the features only, and less time.

@@ -82,7 +82,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def coefficients(self, length: int) -> NDArray[np.float64]:
-        """Return the Taylor coefficients α₀ … α_{length−1} of K.
+        """Return the first Taylor coefficients α₀, α₁, … of K.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Kernel(ABC):
         Returns
         -------
         ndarray of float64, (length,)
-            The values f₀ … f_{length−1}.
+            The values f₀, f₁, … of f.
 
         Raises
         ------
@@ -506,7 +506,7 @@ class ClosedForm(Kernel):
         return LONGEST_CLOSED
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
-        """Return the Taylor coefficients α₀ … α_{length−1} of K.
+        """Return the first Taylor coefficients α₀, α₁, … of K.
 
         Parameters
         ----------

@@ -68,8 +68,10 @@ class ZeroFree(ClosedForm):
 class Diffusion(ZeroFree):
     r"""The diffusion (heat) kernel: how heat has spread from node to node after a time σ²/2.
 
-    .. math:: K = e^{-\frac{\sigma^2}{2} L}, \qquad L = I - M, \qquad
-        \alpha_k = e^{-t} \frac{t^k}{k!}, \quad t = \frac{\sigma^2}{2}
+    .. math::
+
+        K &= e^{-\frac{\sigma^2}{2} L}, \qquad L = I - M, \\
+        \alpha_k &= e^{-t} \, \frac{t^k}{k!}, \quad t = \frac{\sigma^2}{2}
 
     It is the smoothest of the kernels: use it for quantities that change little from a node to the next. Its
     walks have a Poisson number of steps, of mean t.
@@ -137,8 +139,10 @@ class Diffusion(ZeroFree):
 class RegularizedLaplacian(ZeroFree):
     r"""The regularised Laplacian kernel of any real order d > 0.
 
-    .. math:: K = (I + \sigma^2 L)^{-d}, \qquad L = I - M, \qquad
-        \alpha_k = (1 - c)^d \binom{d + k - 1}{k} c^k, \quad c = \frac{\sigma^2}{1 + \sigma^2}
+    .. math::
+
+        K &= (I + \sigma^2 L)^{-d}, \qquad L = I - M, \\
+        \alpha_k &= (1 - c)^d \binom{d + k - 1}{k} c^k, \quad c = \frac{\sigma^2}{1 + \sigma^2}
 
     With d = 1 it is the resolvent of the graph, whose value at a node is the discounted sum over all walks.
     Walks have a negative binomial number of steps, of mean dσ².
@@ -367,8 +371,10 @@ class PageRank(ClosedForm):
 class PStepRandomWalk(ClosedForm):
     r"""The p-step random walk kernel: what is reached in at most p steps, and nothing beyond.
 
-    .. math:: K = (\alpha I - L)^p = \left((\alpha - 1) I + M\right)^p, \qquad
-        \alpha_k = \binom{p}{k} (\alpha - 1)^{p - k}, \quad k \le p
+    .. math::
+
+        K &= (\alpha I - L)^p = \left((\alpha - 1) I + M\right)^p, \\
+        \alpha_k &= \binom{p}{k} (\alpha - 1)^{p - k}, \quad k \le p
 
     Each of the p steps stays where it is with weight α − 1 and moves along an edge with weight 1. Values
     between nodes that are more than p hops apart are exactly zero.

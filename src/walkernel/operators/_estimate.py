@@ -56,9 +56,11 @@ def estimate_kernel(
 ) -> KernelOperator:
     r"""Estimate a kernel from random walks: an unbiased operator, never an N×N matrix.
 
-    .. math:: \widehat{K} = \Phi_1 \Phi_2^\top, \qquad
-        \Phi[i, v] = \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
-        \text{load} \cdot f(\text{length}), \qquad f * f = \alpha
+    .. math::
+
+        \widehat{K} &= \Phi_1 \Phi_2^\top, \qquad f * f = \alpha, \\
+        \Phi[i, v] &= \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
+        \text{load} \cdot f(\text{length})
 
     Here m is ``n_walks``. For products with vectors over a whole graph that fits into memory,
     ``polynomial_operator`` is more accurate and faster. Take walks for sparse features, for a few nodes of a

@@ -44,17 +44,19 @@ REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 class NodeFeatures(TransformerMixin, NodeEstimator):
     r"""Turn nodes into features whose products are a kernel, for any linear model.
 
-    .. math:: \Phi \Phi^\top \approx K, \qquad \Phi = K_{\cdot L} K_{LL}^{-1/2} \quad
-        \text{(exact rows at landmarks } L \text{)}, \qquad
-        \mathbb{E}[\Phi \Phi^\top]_{ij} = K_{ij}, \; i \ne j \quad \text{(walks)}
+    .. math::
+
+        \Phi &= K_{\cdot L} K_{LL}^{-1/2}, \qquad \Phi \Phi^\top \approx K
+        \quad \text{(exact rows at landmarks } L \text{)} \\
+        \mathbb{E}[\Phi \Phi^\top]_{ij} &= K_{ij}, \quad i \ne j \quad \text{(walks)}
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
     column of shape (n, 1).
 
     With exact rows, features are dense and span the kernel of some landmarks L, the nodes that ``fit`` is
-    given (Nyström): Φ = K[·, L] K[L, L]^-½. With walks, they are sparse and E[ΦΦᵀ] = K off the diagonal.
-    Walks start only from the requested nodes. They depend on the graph, the sampler and ``random_state``, and
-    are cached: a grid over kernels and lengthscales re-weights the same walks.
+    given (Nyström). With walks, they are sparse and unbiased off the diagonal. Walks start only from the
+    requested nodes. They depend on the graph, the sampler and ``random_state``, and are cached: a grid over
+    kernels and lengthscales re-weights the same walks.
 
     On a directed graph, and for the random-walk matrix of any, Φ estimates Ψ(M) with Ψ² = K, and ΦΦᵀ
     estimates Ψ(M)Ψ(M)ᵀ, which is K itself for symmetric M only.

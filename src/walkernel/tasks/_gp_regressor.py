@@ -61,11 +61,15 @@ class Output(NamedTuple):
 class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     r"""Gaussian process regression on nodes: values with uncertainty at all nodes, from some observed ones.
 
-    .. math:: y_i = g(x_i) + h(x_i)^\top \beta + \varepsilon_i, \qquad g \sim N(0, a^2 K + \nu^2 I), \qquad
-        \varepsilon_i \sim N(0, s^2)
+    .. math::
 
-    .. math:: \mathbb{E}[g(z) + h(z)^\top \beta \mid y] = h(z)^\top \hat\beta
-        + a^2 K_{zX} \left(a^2 K_{XX} + \nu^2 E + s^2 I\right)^{-1} (y - H \hat\beta)
+        & y_i = g(x_i) + h(x_i)^\top \beta + \varepsilon_i, \\
+        & g \sim N(0, a^2 K + \nu^2 I), \qquad \varepsilon_i \sim N(0, s^2)
+
+    .. math::
+
+        \mathbb{E}[g(z) + h(z)^\top \beta \mid y] = \; & h(z)^\top \hat\beta \\
+        & + a^2 K_{zX} \left(a^2 K_{XX} + \nu^2 E + s^2 I\right)^{-1} (y - H \hat\beta)
 
     Here x_i is the node of observation i, and E_ij is 1 if x_i = x_j and else 0. β has a flat prior, and its
     uncertainty is part of the variance. Lengthscale, amplitude a and noise s maximise the marginal

@@ -31,8 +31,10 @@ SCOUT_ITERATIONS = 8
 class KernelKMeans(ClusterMixin, BaseEstimator):
     r"""Weighted kernel k-means: clusters of a graph, of a ``KernelOperator`` or of features.
 
-    .. math:: \min_{\text{clusters}} \; \sum_c \sum_{i \in c} w_i \, \| \phi_i - \mu_c \|^2, \qquad
-        \mu_c = \frac{\sum_{i \in c} w_i \phi_i}{\sum_{i \in c} w_i}, \qquad \phi_i^\top \phi_j = K_{ij}
+    .. math::
+
+        & \min_{\text{clusters}} \; \sum_c \sum_{i \in c} w_i \, \| \phi_i - \mu_c \|^2, \\
+        & \mu_c = \sum_{i \in c} w_i \phi_i \Big/ \sum_{i \in c} w_i, \qquad \phi_i^\top \phi_j = K_{ij}
 
     Of a graph, the normalized kernel K_ij / √(K_ii K_jj) is clustered. By default it is represented by the
     leading eigenvectors of the normalized matrix, weighted as the kernel weights them: that is spectral
@@ -286,7 +288,7 @@ def _given_labels(init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
 def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
     r"""Return E_c, the fraction of pairs of nodes that one clustering joins and the other separates.
 
-    .. math:: E_c = \frac{1}{\binom{n}{2}} \#\{ i < j : [a_i = a_j] \ne [b_i = b_j] \}
+    .. math:: E_c = \frac{2}{n (n - 1)} \, \#\{ i < j : [a_i = a_j] \ne [b_i = b_j] \}
 
     It is one minus the Rand index, and the error of Sec. 3.3 of the paper. It costs O(n + k²) for k clusters.
 

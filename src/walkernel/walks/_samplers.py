@@ -368,7 +368,7 @@ class PrunedWalks(Sampler):
         Returns
         -------
         ndarray of float64, (longest + 1,)
-            S(0) = 1, S(1), …
+            The probabilities S(0) = 1, S(1), ….
         """
         return survival_of(self.thresholds(), 0)
 
