@@ -1,5 +1,6 @@
 """Formulas as pictures in the page itself: they need no script, no font and no other machine."""
 
+import re
 from html import escape
 from typing import Any
 from xml.etree import ElementTree
@@ -22,7 +23,8 @@ config.math.color = "currentColor"
 
 def draw(tex: str, display: bool) -> str:
     """Return a formula in TeX as an SVG element in the colour and size of the text."""
-    mathml = tex2mml(tex, inline=not display).replace(WIDE_HAT, HAT)
+    words = re.sub(r"\\text\{.*?\}", lambda text: text[0].replace(r"\_", "_"), tex)
+    mathml = tex2mml(words, inline=not display).replace(WIDE_HAT, HAT)
     svg = Math(mathml, size=SCALE * EM).svgxml()
     _, top, width, height = (float(number) / EM for number in svg.attrib["viewBox"].split())
     style = f"width: {width:.3f}em; height: {height:.3f}em; vertical-align: {-(top + height):.3f}em"
@@ -30,11 +32,18 @@ def draw(tex: str, display: bool) -> str:
     return ElementTree.tostring(svg, encoding="unicode")
 
 
+def align(tex: str) -> str:
+    r"""Return a formula of several lines, ended by \\\\ or an empty line, as one that aligns them at &."""
+    lines = r" \\ ".join(re.split(r"\n\s*\n", tex.strip()))
+    outside = re.sub(r"\\begin\{(.*?)\}.*?\\end\{\1\}", "", lines, flags=re.S)
+    return rf"\begin{{aligned}}{lines}\end{{aligned}}" if r"\\" in outside else lines
+
+
 def render(node: nodes.Element, display: bool) -> str:
     """Return the formula of a node, or its TeX, with a warning, where it cannot be drawn."""
     tex = node.astext().strip()
     try:
-        return draw(tex, display)
+        return draw(align(tex) if display else tex, display)
     except Exception as error:
         LOGGER.warning("formula %r cannot be drawn: %s", tex, error, location=node)
         return f"<code>{escape(tex)}</code>"
