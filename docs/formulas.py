@@ -33,7 +33,7 @@ def draw(tex: str, display: bool) -> str:
 
 
 def align(tex: str) -> str:
-    r"""Return a formula of several lines, ended by \\\\ or an empty line, as one that aligns them at &."""
+    r"""Return a formula of several lines, ended by \\ or an empty line, as one that aligns them at &."""
     lines = r" \\ ".join(re.split(r"\n\s*\n", tex.strip()))
     outside = re.sub(r"\\begin\{(.*?)\}.*?\\end\{\1\}", "", lines, flags=re.S)
     return rf"\begin{{aligned}}{lines}\end{{aligned}}" if r"\\" in outside else lines

@@ -18,11 +18,16 @@ function stickingOut() {
   return found;
 }
 
-// Images that have not come, or that have no size.
+// Images that have not come, and images and formulas that have no size.
 function emptyImages() {
-  return [...document.images]
-    .filter((image) => image.checkVisibility() && !(image.complete && image.naturalWidth && image.width))
-    .map((image) => image.src);
+  const missing = [...document.images].filter(
+    (image) => image.checkVisibility() && !(image.complete && image.naturalWidth && image.width),
+  );
+  const flat = [...document.querySelectorAll("svg.formula")].filter((formula) => {
+    const box = formula.getBoundingClientRect();
+    return formula.checkVisibility() && !(box.width && box.height);
+  });
+  return [...missing.map((image) => image.src), ...flat.map((formula) => formula.getAttribute("aria-label"))];
 }
 
 // Text whose contrast with what is behind it (as WCAG 2 defines it) is below the least that is asked for.
