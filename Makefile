@@ -4,6 +4,8 @@
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
 # make docs       the site, in docs/_build/html
+# make test-docs  the built site in Chromium: links, search, looks (Debian: chromium, chromium-driver)
+# make linkcheck  links of the site that lead elsewhere; needs a network
 
 PYTHON ?= python3
 VENV := .venv
@@ -32,7 +34,7 @@ NOT_LOOPS := tasks plots experiments planning/test_plan.py planning/test_plannin
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all test-docs lint docs linkcheck bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkernel demo
@@ -58,6 +60,13 @@ lint: $(VENV)/.lint $(VENV)/.test
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+
+# these tests need neither the library nor what its tests need
+test-docs: $(VENV)/.browser
+	$(BIN)/python -m pytest -q --confcutdir=tests/site tests/site
+
+linkcheck: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/linkcheck
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
@@ -87,6 +96,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.browser: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[browser]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -1,40 +1,51 @@
 """How the site is built; ``make docs`` builds it."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import walkernel
+
+sys.path.append(str(Path(__file__).parent))  # for formulas.py
 
 project, author, copyright = "walkernel", "The walkernel developers", "The walkernel developers"
 version = release = walkernel.__version__
 
 extensions = [
+    "formulas",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
+html_static_path, html_css_files = ["_static"], ["site.css"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
+html_math_renderer = "picture"
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc writes them
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "walkernel"
+html_context = {"default_mode": "auto"}  # the reader's system says whether it is light or dark
+html_favicon = "_static/logo.svg"
 html_theme_options = {
+    "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo.svg", "text": "walkernel"},
     "show_toc_level": 2,
     "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
-    "footer_end": ["last-updated"],
+    "footer_end": ["release"],
 }
 FLAT = (
     "index",
