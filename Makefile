@@ -3,7 +3,8 @@
 # make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
-# make docs       the site, in docs/_build/html
+# make docs       the site, in docs/_build/html, with all examples of the gallery executed: minutes
+# make docs GALLERY=off      the same without running the examples: no pictures in the gallery
 
 PYTHON ?= python3
 VENV := .venv
@@ -57,7 +58,7 @@ lint: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto $(if $(filter off,$(GALLERY)),-D plot_gallery=0) -b html docs docs/_build/html
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py

@@ -1,8 +1,12 @@
 """How the site is built; ``make docs`` builds it."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import walkernel
+
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order
 
 project, author, copyright = "walkernel", "The walkernel developers", "The walkernel developers"
 version = release = walkernel.__version__
@@ -15,6 +19,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
@@ -26,6 +31,21 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc writes them
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "ignore_pattern": r"^(?!plot_)",  # scripts, which are run as they are
+    "within_subsection_order": "gallery_order.Order",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("walkernel",),
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "image_srcset": ["2x"],
+    "show_signature": False,
+    "download_all_examples": False,
+    "reset_modules": ("matplotlib",),
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "walkernel"
@@ -50,6 +70,8 @@ FLAT = (
 )
 html_sidebars = {page: [] for page in FLAT}
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 
 
 def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:
