@@ -43,7 +43,8 @@ print(f"largest error {abs(error).max():.3f}, standard errors up to {walks.stder
 print(f"{(abs(error) < 2 * walks.stderr).sum()} of {error.size} estimates within two standard errors")
 
 # %%
-# All times share the walks of a node, so that its errors have the same sign for a while.
+# Each surface has a colour scale of its own. Below, all times share the walks of a node, so that its errors
+# have the same sign for a while.
 figure = plt.figure(figsize=(11, 7.2), layout="constrained")
 upper, lower = figure.subfigures(2, 1, height_ratios=(1, 1))
 panels = upper.subplots(1, 3, subplot_kw={"projection": "3d", "azim": -70, "elev": 40})

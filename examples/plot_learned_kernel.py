@@ -41,11 +41,13 @@ for name, model in ("diffusion kernel", diffusion), ("learned f", free):
     print(f"in intervals of 95 %: {np.mean(abs(error) < 1.96 * std[hidden]):.3f}, noise {model.noise_:.2f}")
 
 # %%
-# The learned f has both signs, as waves need it. The noise that it finds is below the true 0.3, because few
-# walks add a little to the diagonal of the kernel, which takes the place of noise.
+# The learned f has both signs, as waves need it. Both models take some of the noise, whose standard deviation
+# is 0.3, for signal.
 figure, axes = plt.subplots(1, 3, figsize=(14.5, 4.4), layout="constrained")
 plot_nodes(town, signal, label="value", title="Signal", ax=axes[0])
 plot_nodes(town, means["learned f"], label="value", title="Posterior mean, learned f", ax=axes[1])
+for one in axes[:2]:
+    one.collections[1].set_clim(-2.2, 2.2)  # the same colours for signal and mean
 for name, model, style in ("diffusion kernel", diffusion, "o-"), ("learned f", free, "s-"):
     f = model.kernel_.modulation(12) * model.amplitude_
     axes[2].plot(range(12), f, style, label=name)

@@ -8,7 +8,7 @@ the other values, and says how sure it is of each.
 """
 
 # %%
-# A network of 50,000 nodes in which a few have thousands of neighbours, and the kernel of personalised
+# A network of 50,000 nodes in which a few have hundreds of neighbours, and the kernel of personalised
 # PageRank: how often a random surfer, who begins at a node again and again, is seen at another.
 from time import perf_counter
 
