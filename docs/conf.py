@@ -6,7 +6,7 @@ from typing import Any
 
 import walkernel
 
-sys.path.append(str(Path(__file__).parent))  # for formulas and the order of the gallery
+sys.path.append(str(Path(__file__).parent))  # for formulas, pictures and the order of the gallery
 
 project, author, copyright = "walkernel", "The walkernel developers", "The walkernel developers"
 version = release = walkernel.__version__
@@ -71,7 +71,8 @@ FLAT = (
     "how_it_works",
     "extending",
     "paper",
-    "speed",
+    "benchmarks",
+    "glossary",
     "errors",
     "scale",
 )
@@ -86,6 +87,14 @@ def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, opt
     return True if not (getattr(member, "__module__", None) or "walkernel").startswith("walkernel") else None
 
 
+def draw_pictures(app: Any) -> None:
+    """Draw the pictures of the pages on concepts, which are not kept in the repository."""
+    from pictures import draw_all
+
+    draw_all()
+
+
 def setup(app: Any) -> None:
     """Register what is above."""
+    app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-skip-member", is_inherited)
