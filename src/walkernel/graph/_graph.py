@@ -337,12 +337,12 @@ class Graph:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("nodes", f"{self.n_nodes:,}"), ("edges", f"{self.n_edges:,}")]
-        rows.append(("edges per node", self.n_edges / max(1, self.n_nodes)))
+        rows.append(("edges per node", f"{self.n_edges / max(1, self.n_nodes):.3g}"))
         rows.append(("direction", "directed" if self.directed else "undirected"))
         rows.append(("weights", "all 1" if self.weights is None else "given"))
         if self._labels is not None:
-            some = ", ".join(shown(self._labels.values[i]) for i in range(min(3, self.n_nodes)))
-            rows.append(("labels", f"{some} …"))
+            some = ", ".join(shown(label) for label in self._labels.values[:3])
+            rows.append(("labels", some + ", …" * (self.n_nodes > 3)))
         return html_table("Graph", [], rows)
 
     # nodes ----------------------------------------------------------------------------------------

@@ -68,10 +68,16 @@ class Estimate:
         return iter((self.value, self.stderr))
 
     def _repr_html_(self) -> str:
-        columns = ["value", "standard error", "too few walks"]
-        flat = zip(self.value.ravel(), self.stderr.ravel(), self.rare.ravel(), strict=True)
-        rows = [(float(value), f"± {stderr:.2g}", "yes" * bool(rare)) for value, stderr, rare in flat]
-        return html_table(f"Estimates from {self.n_groups} groups of walks", columns, rows)
+        columns = ["position"] * (self.value.ndim > 0) + ["value", "standard error"]
+        columns += ["too few walks"] * bool(self.rare.any())
+
+        def row(index: tuple[int, ...]) -> tuple[object, ...]:
+            position = (", ".join(map(str, index)),) * (self.value.ndim > 0)
+            rare = ("yes" * bool(self.rare[index]),) * bool(self.rare.any())
+            return *position, float(self.value[index]), f"± {self.stderr[index]:.2g}", *rare
+
+        title = f"Estimates from {self.n_groups} groups of walks"
+        return html_table(title, columns, map(row, np.ndindex(self.value.shape)), self.value.size)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom.
