@@ -67,7 +67,7 @@ def main() -> None:
             run(client, options.nodes)
         return
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         run(client, options.nodes)
