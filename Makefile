@@ -3,7 +3,8 @@
 # make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
-# make docs       the site, in docs/_build/html
+# make docs       the site, in docs/_build/html, with all examples of the gallery executed: minutes
+# make docs GALLERY=off      the same without running the examples: no pictures in the gallery
 # make test-docs  the built site in Chromium: links, search, looks (Debian: chromium, chromium-driver)
 # make linkcheck  links of the site that lead elsewhere; needs a network
 
@@ -59,7 +60,7 @@ lint: $(VENV)/.lint $(VENV)/.test
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto $(if $(filter off,$(GALLERY)),-D plot_gallery=0) -b html docs docs/_build/html
 
 # these tests need neither the library nor what its tests need
 test-docs: $(VENV)/.browser

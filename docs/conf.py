@@ -6,7 +6,7 @@ from typing import Any
 
 import walkernel
 
-sys.path.append(str(Path(__file__).parent))  # for formulas.py
+sys.path.append(str(Path(__file__).parent))  # for formulas, pictures and the order of the gallery
 
 project, author, copyright = "walkernel", "The walkernel developers", "The walkernel developers"
 version = release = walkernel.__version__
@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
@@ -33,6 +34,21 @@ autodoc_typehints = "none"  # numpydoc writes them
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 toc_object_entries_show_parents = "hide"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "ignore_pattern": r"^(?!plot_)",  # scripts, which are run as they are
+    "within_subsection_order": "gallery_order.Order",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("walkernel",),
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "image_srcset": ["2x"],
+    "show_signature": False,
+    "download_all_examples": False,
+    "reset_modules": ("matplotlib",),
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "walkernel"
@@ -55,12 +71,15 @@ FLAT = (
     "how_it_works",
     "extending",
     "paper",
-    "speed",
+    "benchmarks",
+    "glossary",
     "errors",
     "scale",
 )
 html_sidebars = {page: [] for page in FLAT}
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 
 
 def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:
@@ -68,6 +87,14 @@ def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, opt
     return True if not (getattr(member, "__module__", None) or "walkernel").startswith("walkernel") else None
 
 
+def draw_pictures(app: Any) -> None:
+    """Draw the pictures of the pages on concepts, which are not kept in the repository."""
+    from pictures import draw_all
+
+    draw_all()
+
+
 def setup(app: Any) -> None:
     """Register what is above."""
+    app.connect("builder-inited", draw_pictures)
     app.connect("autodoc-skip-member", is_inherited)

@@ -26,11 +26,39 @@ _short.maxstring = _short.maxother = 60
 
 
 class DivergentKernelError(ValueError):
-    """The kernel's power series Σ αₖ Mᵏ does not converge on this graph."""
+    """The power series Σ αₖ Mᵏ of the kernel does not converge on this graph.
+
+    Raised where a kernel is used on a graph, mostly with ``matrix="adjacency"``, whose spectral radius grows
+    with the degrees. Take ``matrix="normalized"``, a smaller width or ``kernel.scaled(beta)``.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> kernel = wk.RegularizedLaplacian(d=1, sigma=2.0, matrix="adjacency")
+    >>> try:
+    ...     K = wk.exact_kernel(wk.load_dataset("karate").graph, kernel)
+    ... except wk.DivergentKernelError as error:
+    ...     print("refused")
+    refused
+    """
 
 
 class InfiniteVarianceWarning(UserWarning):
-    """The estimator that was asked for has no finite variance, in theory or for all practical purposes."""
+    """The estimator that was asked for has no finite variance, in theory or for all practical purposes.
+
+    Given where ``pair="symmetric"`` or a sampler was asked for whose walks are too short for the kernel:
+    averages over more walks need not come closer to the kernel. Leave ``pair`` and ``sampler`` out, or take
+    walks with a smaller ``p_halt``.
+
+    Examples
+    --------
+    >>> import warnings, walkernel as wk
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     K = wk.estimate_kernel(wk.load_dataset("karate").graph, wk.InverseCosine(), 8, pair="symmetric")
+    >>> caught[0].category.__name__
+    'InfiniteVarianceWarning'
+    """
 
 
 def shown(value: object) -> str:

@@ -11,10 +11,28 @@ from walkernel._checks import Described, real_array, real_number, refuse, whole_
 
 
 def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: int = 1) -> int:
-    """Return b such that all walks have fewer than b steps with probability at least 1 − δ.
+    r"""Return b such that all walks have fewer than b steps with probability at least 1 − δ (appendix A.1).
 
-    Pr(all < b) = (1 − (1−p)ᵇ)^(n_nodes · n_walks), so b grows with the logarithm of the number of walks.
-    It is the length to which a modulation function has to be computed beforehand.
+    .. math:: P(\text{all} < b) = \left(1 - (1 - p)^b\right)^{n m} \ge 1 - \delta
+
+    Here n is ``n_nodes``, m is ``n_walks`` and p is ``p_halt``, so b grows with the logarithm of the number
+    of walks. It is the length to which a modulation function has to be computed beforehand.
+
+    Parameters
+    ----------
+    n_walks : int
+        Walks from each node.
+    p_halt : float in (0, 1)
+        Probability that a walk stops after a step.
+    delta : float in (0, 1)
+        Probability that some walk is longer.
+    n_nodes : int
+        Number of start nodes.
+
+    Returns
+    -------
+    int
+        b, a number of steps.
 
     Examples
     --------
@@ -30,16 +48,29 @@ def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: i
 
 
 def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_samples: int) -> float:
-    """Return Theorem 2.3's bound √(Σᵢ αᵢ^(M) ρⁱ / m) on the empirical Rademacher complexity.
+    r"""Return a bound on the empirical Rademacher complexity of a family of kernels (Theorem 2.3).
+
+    .. math:: \sqrt{\frac{1}{m} \sum_i \alpha_i^{(M)} \rho^i}, \qquad \alpha_i^{(M)} \ge |\alpha_i|
 
     Parameters
     ----------
     coefficient_bounds : array of float, (k,)
-        ``αᵢ^(M) ≥ |αᵢ|``, the largest coefficients of the family of kernels.
+        The largest coefficients α_i^(M) of the family of kernels, not negative.
     spectral_radius : float
-        ρ(M).
+        ρ, the spectral radius of M; 1 for the normalized matrix.
     n_samples : int
-        m.
+        m, the number of training nodes.
+
+    Returns
+    -------
+    float
+        The bound, without a unit.
+
+    Examples
+    --------
+    >>> from walkernel.theory import rademacher_bound
+    >>> rademacher_bound([1.0, 0.5, 0.5], spectral_radius=1.0, n_samples=50)
+    0.2
     """
     bounds = real_array("coefficient_bounds", coefficient_bounds, ndim=1)
     if bounds.size == 0:
@@ -52,7 +83,30 @@ def rademacher_bound(coefficient_bounds: ArrayLike, spectral_radius: float, n_sa
 
 
 def margin_loss(labels: ArrayLike, scores: ArrayLike, margin: float) -> float:
-    """Return the empirical margin loss, the mean of min(1, max(0, 1 − y h / margin)) over labels y = ±1."""
+    r"""Return the empirical margin loss of scores for labels ±1.
+
+    .. math:: \frac{1}{m} \sum_{i=1}^{m} \min\left(1, \max\left(0, 1 - \frac{y_i h_i}{\rho}\right)\right)
+
+    Parameters
+    ----------
+    labels : array of float, (m,)
+        The labels y_i, each −1 or 1.
+    scores : array of float, (m,)
+        The scores h_i.
+    margin : float
+        ρ > 0, in the unit of the scores: scores that are right by less than it lose something.
+
+    Returns
+    -------
+    float
+        The loss, from 0 to 1.
+
+    Examples
+    --------
+    >>> from walkernel.theory import margin_loss
+    >>> margin_loss([1, -1, 1], [2.0, -0.5, -1.0], margin=1.0)
+    0.5
+    """
     y = real_array("labels", labels, ndim=1)
     h = real_array("scores", scores, ndim=1)
     if y.size == 0:
@@ -68,20 +122,41 @@ def margin_loss(labels: ArrayLike, scores: ArrayLike, margin: float) -> float:
 def generalization_bound(
     labels: ArrayLike, scores: ArrayLike, *, margin: float, complexity: float, delta: float = 0.05
 ) -> float:
-    """Return the bound on the true error that holds with probability 1 − δ (appendix A.4).
+    r"""Return a bound on the true error that holds with probability 1 − δ (appendix A.4).
 
-    R(h) ≤ margin loss + 2/margin · complexity + 3 √(log(2/δ) / 2m).
+    .. math:: R(h) \le \widehat{R}_\rho(h) + \frac{2}{\rho} \, \mathcal{R}
+        + 3 \sqrt{\frac{\log(2 / \delta)}{2m}}
+
+    R̂_ρ is the margin loss on m training nodes.
 
     Parameters
     ----------
-    labels, scores : array of float, (m,)
-        y = ±1 and h(x) on the training nodes.
+    labels : array of float, (m,)
+        The labels of the training nodes, each −1 or 1.
+    scores : array of float, (m,)
+        The scores h of the training nodes.
     margin : float
-        ρ > 0 of the margin loss.
+        ρ > 0, the margin of the loss, in the unit of the scores.
     complexity : float
-        Empirical Rademacher complexity, or ``rademacher_bound``.
-    delta : float
-        Probability that the bound fails.
+        ℛ, the empirical Rademacher complexity, or ``rademacher_bound``.
+    delta : float in (0, 1)
+        δ, the probability that the bound fails.
+
+    Returns
+    -------
+    float
+        The bound on the share of nodes that are classified wrongly; above 1 it says nothing.
+
+    See Also
+    --------
+    rademacher_bound : The complexity of a family of kernels.
+
+    Examples
+    --------
+    >>> from walkernel.theory import generalization_bound
+    >>> labels, scores = [1, -1] * 500, [1.5, -0.8] * 500
+    >>> round(generalization_bound(labels, scores, margin=1.0, complexity=0.05), 3)
+    0.329
     """
     loss = margin_loss(labels, scores, margin)
     complexity = real_number("complexity", complexity, minimum=0)

@@ -1,8 +1,11 @@
 """The site names every public name, and its code runs."""
 
+import contextlib
 import importlib
 import inspect
+import io
 import re
+import shlex
 import warnings
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import pytest
 
 import graphs
 import walkernel as wk
+from commands import call
+from walkernel.cli import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 LISTED = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api" / "index.md").read_text(), re.M))
@@ -42,10 +47,44 @@ PAGES = [path for path in [*DOCS.glob("*.md"), *DOCS.glob("guides/*.md")] if "``
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_code_runs(page, tmp_path, monkeypatch, capsys):
+def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
-    exec(compile("\n".join(blocks), page.name, "exec"), {"__name__": "page"})
+    namespace, printed = {"__name__": "page"}, io.StringIO()
+    for language, text in re.findall(r"^```(python|text)\n(.*?)^```", page.read_text(), re.M | re.S):
+        if language == "python":
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, page.name, "exec"), namespace)
+        elif printed.getvalue():
+            assert words(printed.getvalue()) == words(text)
+            printed = io.StringIO()
+
+
+def words(text):
+    """Return what is said apart from numbers, whose last digits may differ, and rules of tables."""
+    return [word for word in text.split() if not re.search(r"\d|─", word)]
+
+
+def test_commands_print_what_the_page_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "guides" / "command_line.md").read_text()
+    for name, column in (("values", slice(0, 20)), ("labels", slice(20, None))):
+        lines = re.search(r"^```text\n(.*?)^```", page, re.M | re.S)[1].splitlines()
+        Path(f"{name}.csv").write_text("\n".join(filter(None, (line[column].strip() for line in lines))))
+    examples = re.findall(r"^\$ walkernel (.*)\n((?:[^$`].*\n)*)", page, re.M)
+    for command, shown in examples:
+        result = call(*shlex.split(command))
+        assert result.exit_code == ("Error" in shown)
+        assert sorted(words(result.stderr + result.stdout)) == sorted(words(shown))
+    assert {shlex.split(command)[0] for command, _ in examples} | SLOW_COMMANDS == set(commands())
+
+
+SLOW_COMMANDS = {"demo", "reproduce", "datasets"}
+"""Commands that the page names without an example of its own."""
+
+
+def commands():
+    """Return the names of all commands."""
+    return [command.name or command.callback.__name__ for command in app.registered_commands]
 
 
 def patterns():
@@ -85,11 +124,11 @@ REFUSED = [
 
 def test_messages_that_are_explained_are_those_of_the_library():
     told = set()
-    for call in REFUSED:
+    for refused in REFUSED:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                call()
+                refused()
                 messages = [str(one.message) for one in caught]
             except (ValueError, MemoryError, wk.DivergentKernelError) as error:
                 messages = [str(error)]

@@ -16,14 +16,15 @@ NAMES = {
     *("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation"),
     *("squared_loss", "WalkCovariance", "GRFKernel"),
     *("KernelDiffusion", "LaplacianEncoding", "RandomWalkEncoding"),
+    *("MaskedAttention", "masked_attention"),
 }
-FUNCTIONS = ("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation")
+FUNCTIONS = (*("fit_to_kernel", "fit_to_task", "held_out_errors", "learned_bounds", "load_modulation"),)
 CLASSES = (
     *("FreeModulation", "ModulationPair", "NeuralModulation", "WalkTensors"),
-    *("KernelDiffusion", "LaplacianEncoding", "RandomWalkEncoding"),
+    *("KernelDiffusion", "LaplacianEncoding", "MaskedAttention", "RandomWalkEncoding"),
 )
-MORE_POSITIONAL = {"ExpectedError": 5}
-"""A class of one equation, whose arguments are its symbols."""
+MORE_POSITIONAL = {"ExpectedError": 5, "masked_attention": 4}
+"""A class and a function of one equation, whose arguments are its symbols."""
 
 
 def test_names_are_frozen():

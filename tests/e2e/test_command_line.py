@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import walkernel as wk
+import walkernel.plots
 from commands import call, run, succeed
 from walkernel.cli import app
 
@@ -223,6 +224,64 @@ class TestPlot:
         succeed("plot", "friends.csv", "heat.csv", "--positions", "places.csv", "--out", "heat.png")
         succeed("plot", "roads", "heat.csv", "--out", "layout.png")
         assert (folder / "heat.png").read_bytes() != (folder / "layout.png").read_bytes()
+
+    def test_the_values_of_the_file_are_drawn(self, folder, monkeypatch):
+        drawn = []
+
+        def plot_nodes(*arguments, **options):
+            drawn.append((*arguments[1:], options))
+            return real(*arguments, **options)
+
+        real = walkernel.plots.plot_nodes
+        monkeypatch.setattr("walkernel.plots.plot_nodes", plot_nodes)
+        succeed("plot", "karate", "values.csv")
+        (folder / "sure.csv").write_text("node,speed,std\n4,2,0.5\n7,,1\n")
+        succeed("plot", "karate", "sure.csv", "--title", "Speed of the club", "--out", "sure.PNG")
+        succeed("plot", "karate", "labels.csv", "--labels")
+        (values, none, first), (speed, std, options), (labels, _, _) = drawn
+        assert {i: values[i] for i in np.flatnonzero(~np.isnan(values))} == {0: 1.375, 1: 0.5, 33: -1}
+        assert (none, first["label"]) == (None, "value")
+        assert np.flatnonzero(~np.isnan(speed)).tolist() == [4]
+        assert (std[[4, 7]].tolist(), std[5]) == ([0.5, 1.0], 1.0)
+        assert (options["label"], options["title"]) == ("speed", "Speed of the club")
+        assert labels[[0, 33, 5]].tolist() == ["a", "b", None]
+        assert {path.name for path in folder.glob("*.[pP]*")} == {"map.png", "sure.PNG"}
+
+    def test_predictions_are_drawn_as_they_are(self, folder):
+        succeed("regress", "karate", "values.csv", "--out", "predicted.csv")
+        succeed("plot", "karate", "predicted.csv", "--out", "predicted.svg")
+        text = (folder / "predicted.svg").read_text()
+        assert "<!-- mean -->" in text
+        assert text.count("<!-- std ") == 2
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("0,1\n99,2\n", "line 2: There is no node '99'"),
+            ("0\n", "line 1: expected two columns, node,value, or three, node,value,std, found 1"),
+            ("0,1,2\n1,1\n", "line 2: expected two columns"),
+            ("0,1,2,3\n", "found 4"),
+            ("0;1\n", "found 1"),
+            ("0,high\n", "expected a number as the value, found 'high' (labels are drawn with --labels)"),
+            ("0,1,-2\n", "expected a standard deviation of at least 0, found '-2'"),
+            ("0,1,1\n0,2,1\n", "expected one line for each node, found several for 0"),
+            ("node,value\n", "expected lines of node,value, found none"),
+            ("", "expected lines of node,value, found none"),
+        ],
+    )
+    def test_values_that_are_none(self, folder, text, words):
+        (folder / "bad.csv").write_text(text)
+        result = call("plot", "karate", "bad.csv", "--out", "no.png")
+        assert result.exit_code == 1
+        assert "bad.csv" in result.stderr
+        assert words in result.stderr
+        assert not (folder / "no.png").exists()
+
+    @pytest.mark.parametrize("out", ["no.xyz", "no.jpg", "missing/no.png", "roads"])
+    def test_pictures_that_cannot_be_written(self, folder, out):
+        before = sorted(folder.rglob("*"))
+        assert call("plot", "karate", "values.csv", "--out", out).exit_code == 2
+        assert sorted(folder.rglob("*")) == before
 
     @pytest.mark.parametrize(
         ("places", "words"),

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -121,6 +121,7 @@ def read_positions(path: Path, graph: Graph) -> NDArray[np.float64]:
     """Read a CSV file of node,x,y with a line for each node; a header line is skipped."""
     import numpy as np
 
+    from walkernel._checks import shown
     from walkernel.io import malformed
 
     places = np.full((graph.n_nodes, 2), np.nan)
@@ -135,8 +136,85 @@ def read_positions(path: Path, graph: Graph) -> NDArray[np.float64]:
         places[graph.ids([_node_in(path, line, graph, row[0])])] = x, y
     missing = np.flatnonzero(np.isnan(places[:, 0]))
     if missing.size:
-        malformed(path, "a position for each node", f"none for {graph.names(missing[:1])[0]!r}")
+        malformed(path, "a position for each node", f"none for {shown(graph.names(missing[:1])[0])}")
     return places
+
+
+class Drawn(NamedTuple):
+    """What is drawn: a value of each node, the name of the values, and any standard deviations."""
+
+    values: NDArray[Any]
+    name: str
+    std: NDArray[np.float64] | None
+
+
+def read_drawn_labels(path: Path, graph: Graph) -> Drawn:
+    """Read a CSV file of node,label; nodes that it does not name have None."""
+    import numpy as np
+
+    nodes, labels = read_labels(path, graph)
+    values = np.full(graph.n_nodes, None, dtype=object)
+    values[_distinct(path, graph, nodes)] = labels
+    return Drawn(values, "label", None)
+
+
+def read_drawn_values(path: Path, graph: Graph) -> Drawn:
+    """Read a CSV file of node,value or node,value,std; a header line names the values.
+
+    Several values of one node are averaged. Nodes that it does not name, or without a value, have NaN, and
+    the largest standard deviation.
+    """
+    import numpy as np
+
+    from walkernel.io import malformed
+
+    nodes: list[Hashable] = []
+    values: list[float] = []
+    std: list[float] = []
+    name = "value"
+    for line, row in _rows(path):
+        if len(row) not in (2, 3) or (nodes and (len(row) == 3) != bool(std)):
+            malformed(path, "two columns, node,value, or three, node,value,std", f"{len(row)}", line)
+        value = _number(row[1] or "nan")
+        if value is None and line == 1 and not _is_node(graph, row[0]):
+            name = row[1]
+            continue
+        if value is None:
+            malformed(path, "a number as the value", f"{row[1]!r} (labels are drawn with --labels)", line)
+        nodes.append(_node_in(path, line, graph, row[0]))
+        values.append(value)
+        if len(row) == 3:
+            deviation = _number(row[2])
+            if deviation is None or not 0 <= deviation < math.inf:
+                malformed(path, "a standard deviation of at least 0", repr(row[2]), line)
+            std.append(deviation)
+    if not nodes:
+        malformed(path, "lines of node,value", "none")
+    if not std:
+        ids, found = np.unique(graph.ids(nodes), return_inverse=True)
+        means = np.full(graph.n_nodes, np.nan)
+        means[ids] = np.bincount(found, values) / np.bincount(found)
+        return Drawn(means, name, None)
+    ids, found = _distinct(path, graph, nodes), np.full(graph.n_nodes, np.nan)
+    found[ids] = values
+    spread = np.full(graph.n_nodes, max(std))
+    spread[ids] = std
+    return Drawn(found, name, spread)
+
+
+def _distinct(path: Path, graph: Graph, nodes: list[Hashable]) -> NDArray[np.int64]:
+    """Return ids of the nodes of a file, or raise an error if one is there twice."""
+    import numpy as np
+
+    from walkernel._checks import shown
+    from walkernel.io import malformed
+
+    ids = graph.ids(nodes)
+    found, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        twice = shown(graph.names(found[counts > 1])[0])
+        malformed(path, "one line for each node", f"several for {twice}")
+    return ids
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

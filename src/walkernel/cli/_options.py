@@ -20,6 +20,14 @@ def _writable(path: Path | None) -> Path | None:
     return path
 
 
+def _for_pictures(path: Path) -> Path:
+    """Refuse a picture that cannot be written, or of another format, before any work is done."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf", ""):
+        raise typer.BadParameter(f"{path} ends in {path.suffix}; pictures end in .png, .svg or .pdf.")
+    _writable(path)
+    return path
+
+
 def _for_features(path: Path) -> Path:
     """Refuse an unsuitable path for features before any work is done."""
     if not path.is_dir():
@@ -89,7 +97,7 @@ FeaturesOut = Annotated[
 Picture = Annotated[
     Path,
     typer.Option(
-        "--out", metavar="FILE", dir_okay=False, callback=_writable, help="Picture: .png, .svg or .pdf."
+        "--out", metavar="FILE", dir_okay=False, callback=_for_pictures, help="Picture: .png, .svg or .pdf."
     ),
 ]
 OptionalOut = Annotated[

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from walkernel.cli import _options as option
 from walkernel.cli._app import app, progress, say
-from walkernel.cli._inputs import read_dataset, read_labels, read_positions, read_values
-
-if TYPE_CHECKING:
-    from walkernel.graph import Graph
+from walkernel.cli._inputs import read_dataset, read_drawn_labels, read_drawn_values, read_positions
 
 
 @app.command()
 def plot(
     graph: option.GraphName,
-    values: Annotated[Path, typer.Argument(metavar="VALUES", help="A CSV file of node,value.")],
+    values: Annotated[
+        Path,
+        typer.Argument(
+            metavar="VALUES",
+            help="A CSV file of node,value or node,value,std; the less certain a value, the smaller its dot.",
+        ),
+    ],
     out: option.Picture = Path("map.png"),
     labels: Annotated[
-        bool, typer.Option("--labels", help="Values are labels, which get a colour each.")
+        bool, typer.Option("--labels", help="Values are labels, which get a colour each; at most eight.")
     ] = False,
     positions: Annotated[
         Path | None,
@@ -34,35 +37,24 @@ def plot(
 ) -> None:
     """Draw values at nodes on the graph; nodes without a value are grey.
 
+    Several values of a node are averaged. A header line names the values: what `walkernel regress`
+    writes, node,mean,std, is drawn as it is.
+
     Example: walkernel plot karate labels.csv --labels --out karate.png
     """
     data = read_dataset(graph, directed, relabel)
+    drawn = read_drawn_labels(values, data.graph) if labels else read_drawn_values(values, data.graph)
     places = None if positions is None else read_positions(positions, data.graph)
-    shown = _labels(values, data.graph) if labels else _numbers(values, data.graph)
     os.environ["MPLBACKEND"] = "agg"  # no window is opened
     from walkernel._files import atomic_write
     from walkernel.plots import plot_nodes
 
     with progress("picture"):
-        axes = plot_nodes(data, shown, positions=places, label="value", title=title)
+        axes = plot_nodes(data, drawn.values, drawn.std, positions=places, label=drawn.name, title=title)
         with atomic_write(out) as file:
-            axes.figure.figure.savefig(file, format=out.suffix.lstrip(".") or "png", dpi=150)
+            kind = out.suffix.lstrip(".").lower() or "png"
+            axes.figure.figure.savefig(file, format=kind, dpi=150)
+    from matplotlib import pyplot
+
+    pyplot.close(axes.figure.figure)
     say(f"Picture saved to {out}")
-
-
-def _numbers(path: Path, graph: Graph) -> Any:
-    import numpy as np
-
-    nodes, found = read_values(path, graph)
-    result = np.full(graph.n_nodes, np.nan)
-    result[graph.ids(nodes)] = found
-    return result
-
-
-def _labels(path: Path, graph: Graph) -> Any:
-    import numpy as np
-
-    nodes, found = read_labels(path, graph)
-    result = np.full(graph.n_nodes, "none", dtype=object)
-    result[graph.ids(nodes)] = found
-    return result

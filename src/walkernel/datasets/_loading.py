@@ -64,6 +64,7 @@ def load_dataset(name: str | os.PathLike[str]) -> Dataset:
     Returns
     -------
     Dataset
+        The graph and what is known of its nodes.
 
     Examples
     --------
@@ -86,6 +87,13 @@ def load_dataset(name: str | os.PathLike[str]) -> Dataset:
 
 def available() -> list[Entry]:
     """Return all data sets with their sizes and licences, and whether they are on this machine.
+
+    Returns
+    -------
+    list of Entry
+        Named tuples (name, present, n_nodes, n_edges, licence, has_labels): ``present`` tells that no
+        download is needed, and ``has_labels`` whether the classes of nodes are known, None if that needs a
+        download.
 
     Examples
     --------

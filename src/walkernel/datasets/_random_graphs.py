@@ -24,9 +24,14 @@ def erdos_renyi(n_nodes: int = 100, p_edge: float = 0.04, *, seed: int = 0) -> D
     n_nodes : int
         Number of nodes.
     p_edge : float
-        Probability of each edge, 0 to 1.
+        Probability of each edge, 0 to 1: nodes have p_edge · (n_nodes − 1) edges on average.
     seed : int
         Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The graph.
 
     Examples
     --------
@@ -48,10 +53,17 @@ def random_regular(n_nodes: int = 100, degree: int = 4, *, seed: int = 0) -> Dat
 
     Parameters
     ----------
-    n_nodes, degree : int
-        Their product must be even, and ``degree`` less than ``n_nodes``.
+    n_nodes : int
+        Number of nodes; its product with ``degree`` must be even.
+    degree : int
+        Number of edges of each node, less than ``n_nodes``.
     seed : int
         Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The graph.
 
     Examples
     --------
@@ -80,9 +92,14 @@ def barabasi_albert(n_nodes: int = 100, n_links: int = 2, *, seed: int = 0) -> D
     n_nodes : int
         Number of nodes.
     n_links : int
-        Edges of a new node; growth begins with a star of ``n_links`` + 1 nodes.
+        Number of edges of a new node; growth begins with a star of ``n_links`` + 1 nodes.
     seed : int
         Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The graph.
 
     Examples
     --------
@@ -111,11 +128,19 @@ def stochastic_block_model(
     Parameters
     ----------
     sizes : sequence of int
-        Nodes of each block; the labels are the blocks.
-    p_within, p_between : float
-        Probability of an edge inside a block and between two blocks, 0 to 1.
+        Number of nodes of each block.
+    p_within : float
+        Probability of an edge inside a block, 0 to 1.
+    p_between : float
+        Probability of an edge between two blocks, 0 to 1. Blocks are the harder to find the closer it is to
+        ``p_within``.
     seed : int
         Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The graph, with the block of each node as ``labels``.
 
     Examples
     --------

@@ -28,6 +28,11 @@ TUBE = 0.4
 def karate() -> Dataset:
     """Return Zachary's karate club: 34 members, 78 friendships, two sides.
 
+    Returns
+    -------
+    Dataset
+        The graph, with the side of each member as ``labels``.
+
     Examples
     --------
     >>> karate().graph
@@ -52,7 +57,12 @@ def binary_tree(depth: int = 6) -> Dataset:
     Parameters
     ----------
     depth : int
-        Edges from the root to a leaf.
+        Number of edges from the root to a leaf.
+
+    Returns
+    -------
+    Dataset
+        The graph.
 
     Examples
     --------
@@ -70,8 +80,15 @@ def grid(n_rows: int = 20, n_columns: int = 20) -> Dataset:
 
     Parameters
     ----------
-    n_rows, n_columns : int
-        Size of the grid.
+    n_rows : int
+        Number of nodes in a column of the grid.
+    n_columns : int
+        Number of nodes in a row of the grid.
+
+    Returns
+    -------
+    Dataset
+        The graph, with ``coordinates`` of the nodes.
 
     Examples
     --------
@@ -94,8 +111,15 @@ def torus_mesh(n_major: int = 40, n_minor: int = 20) -> Dataset:
 
     Parameters
     ----------
-    n_major, n_minor : int
-        Vertices along the ring and around its tube, at least 3 each.
+    n_major : int
+        Number of vertices along the ring, at least 3.
+    n_minor : int
+        Number of vertices around its tube, at least 3.
+
+    Returns
+    -------
+    Dataset
+        The graph of the edges, with ``coordinates``, ``faces`` and ``normals``.
 
     Examples
     --------
@@ -121,8 +145,15 @@ def cylinder_mesh(n_around: int = 24, n_along: int = 12) -> Dataset:
 
     Parameters
     ----------
-    n_around, n_along : int
-        Vertices of a ring, at least 3, and number of rings, at least 2.
+    n_around : int
+        Number of vertices of a ring, at least 3.
+    n_along : int
+        Number of rings, at least 2.
+
+    Returns
+    -------
+    Dataset
+        The graph of the edges, with ``coordinates``, ``faces`` and ``normals``.
 
     Examples
     --------

@@ -163,7 +163,23 @@ def find_file(source: Source) -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of converted data sets; None if pooch would be needed to find it and is missing."""
+    """Return the folder in which downloaded data sets are kept.
+
+    It is the folder that the environment variable ``WALKERNEL_CACHE`` names, else the user's cache folder.
+
+    Returns
+    -------
+    Path or None
+        The folder; None if pooch, of ``pip install walkernel[data]``, would be needed to find it and is
+        missing.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> folder = wk.datasets.cache_folder()
+    >>> folder is None or not folder.is_file()
+    True
+    """
     named = _folder("WALKERNEL_CACHE")
     if named is not None:
         return named

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from walkernel.engines._dask import Dask
     from walkernel.engines._device_features import DeviceFeatures
     from walkernel.engines._device_walks import DeviceRecord
-    from walkernel.engines._tensors import csr_tensor, offsets, rows_of
+    from walkernel.engines._tensors import csr_tensor, launching_on, offsets, rows_of
 
 _LATE = {
     "CUDA": "_cuda",
@@ -29,6 +29,7 @@ _LATE = {
     "DeviceFeatures": "_device_features",
     "DeviceRecord": "_device_walks",
     "csr_tensor": "_tensors",
+    "launching_on": "_tensors",
     "offsets": "_tensors",
     "open_client": "_cluster",
     "rows_of": "_tensors",
@@ -46,6 +47,7 @@ __all__ = [
     "checked_spec",
     "csr_tensor",
     "features_job",
+    "launching_on",
     "offsets",
     "open_client",
     "open_features",

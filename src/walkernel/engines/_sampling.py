@@ -66,31 +66,46 @@ def sample_walks(
 ) -> Walks:
     """Sample random walks; they depend on the graph, the sampler and the seed, and on no kernel.
 
-    The same seed gives the same walks for any number of threads, any choice and order of nodes and
-    on any machine, and 32 walks begin with the same 16.
+    Take it to compare many kernels, or to learn f, on one sample; ``sample_features`` needs less memory for
+    one kernel. The same seed gives the same walks for any number of threads, any choice and order of nodes
+    and on any machine, and 32 walks begin with the same 16.
 
     Parameters
     ----------
     graph : Graph
         The graph.
     n_walks : int
-        Walks from each node.
+        Walks from each node. Errors of features fall as one over its square root.
     sampler : Sampler, optional
-        How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given.
-    seed, stream : int
-        Key of the randomness, 64 and 16 bits; different streams are independent.
+        How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given. ``choose_sampler(graph,
+        *kernels)`` gives one that is matched to kernels, with far less error.
+    seed : int
+        Key of the randomness, 64 bits. Change it for independent walks.
+    stream : int
+        Second part of the key, 16 bits: different streams are independent, as those of the two sides of a
+        kernel.
     nodes : list of nodes, optional
         Start nodes, by the addressing rule; all nodes if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
-        The matrix M whose entries the loads multiply.
+        The matrix M whose entries the loads multiply; kernels must be functions of the same one.
     transpose : bool
         Walk Mᵀ, as the right-hand side of a kernel does: against the direction of the edges. It matters for
         directed graphs and for the random-walk matrix.
     engine : {None, "cpu", "cuda"} or Engine
-        Where they are sampled and kept: see ``walkernel.engines``. None is the environment variable
+        Where they are sampled and kept: see :mod:`walkernel.engines`. None is the environment variable
         ``WALKERNEL_ENGINE``, or else the CPU.
     progress : callable, optional
         Called with (nodes done, nodes in all) after each block of nodes.
+
+    Returns
+    -------
+    Walks
+        The walks, in memory, on the device or on the cluster.
+
+    See Also
+    --------
+    sample_features : Features for one kernel, without the record of all walks.
+    estimate_kernel : The kernel itself, with everything chosen for it.
 
     Examples
     --------
@@ -122,16 +137,38 @@ def sample_features(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Any:
-    """Sample walks and return their features for one f: ``sample_walks(…).features(f)`` without the record.
+    r"""Sample walks and return their features for one kernel, without the record of the walks.
 
-    Use it where the kernel is known: it needs memory for the features only, and less time.
+    .. math::
+
+        & \Phi[i, v] = \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
+        \text{load} \cdot f(\text{length}), \\
+        & \mathbb{E}[\Phi_1 \Phi_2^\top] = K \text{ if } f * f = \alpha
+
+    Here m is ``n_walks``, and Φ₁ and Φ₂ have different streams. It is ``sample_walks(…).features(f)``. Use it
+    where the kernel is known: it needs memory for the features only, and less time.
 
     Parameters
     ----------
+    graph : Graph
+        The graph.
     kernel_or_f : Kernel, array of float or callable
-        As in ``Walks.features``.
+        A kernel stands for its symmetric modulation function. An array is exactly that sequence, zero beyond
+        its end. A callable takes an array of lengths.
+    n_walks : int
+        Walks from each node. Errors of features fall as one over its square root.
+    sampler : Sampler, optional
+        How walks are drawn; ``IndependentWalks(p_halt=0.1)`` if not given.
+    seed : int
+        Key of the randomness, 64 bits. Change it for independent features.
+    stream : int
+        Second part of the key, 16 bits: different streams are independent.
+    nodes : list of nodes, optional
+        Start nodes, by the addressing rule; all nodes if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}, optional
-        The kernel's matrix if not given, "normalized" for other f.
+        The matrix M: the kernel's if not given, and "normalized" for other f.
+    transpose : bool
+        Walk Mᵀ, as the right-hand side of a kernel does: against the direction of the edges.
     directory : path, optional
         Write the features there, block by block, instead of keeping them in memory: a new or empty
         directory, or that of an earlier call with the same arguments. A call that was interrupted, in
@@ -139,14 +176,20 @@ def sample_features(
         ``open_features`` does. Only one process may write to a directory at a time.
     block_size : int, optional
         Number of nodes per block of files; the default gives blocks of about 64 MiB.
-    graph, n_walks, sampler, seed, stream, nodes, transpose, engine, progress
-        As in ``sample_walks``.
+    engine : {None, "cpu", "cuda"} or Engine
+        Where walks are sampled and features are kept: see :mod:`walkernel.engines`.
+    progress : callable, optional
+        Called with (nodes done, nodes in all) after each block of nodes.
 
     Returns
     -------
     csr_array of float64, (len(nodes), n_nodes)
         A CSR tensor of a device that was named as engine, a ``FeatureMatrix`` of a cluster, or the
         ``StoredFeatures`` of a directory.
+
+    See Also
+    --------
+    NodeFeatures : The same as a scikit-learn transformer, with the walks chosen for the kernel.
 
     Examples
     --------

@@ -71,9 +71,29 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
 
     Features of ``estimate_kernel(…, directory=…)`` are opened by repeating that call.
 
+    Parameters
+    ----------
+    directory : path
+        The directory that was given to ``sample_features``.
+
+    Returns
+    -------
+    StoredFeatures
+        The features, which stay in their files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no features, or a block is missing.
+
     Examples
     --------
-    >>> import walkernel as wk
+    >>> import tempfile, walkernel as wk
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = wk.sample_features(wk.load_dataset("karate").graph, wk.Diffusion(), 8, directory=folder.name)
+    >>> wk.open_features(folder.name).shape
+    (34, 34)
+    >>> folder.cleanup()
     >>> wk.open_features("no such place")
     Traceback (most recent call last):
         ...
@@ -89,21 +109,31 @@ def open_features(directory: str | os.PathLike[str]) -> StoredFeatures:
 
 
 class StoredFeatures(BlockedFeatures):
-    """Features in the files of a directory.
+    """Features Φ in the files of a directory; ``sample_features`` and ``open_features`` return them.
 
-    ``sample_features(…, directory=…)`` and ``open_features`` return them.
-
-    Blocks are mapped into memory when they are used; arrays are compared with their checksums on first use.
+    ``features[rows]`` reads rows given by a slice, a list of positions or a mask, as a SciPy array;
+    ``multiply`` and ``multiply_transposed`` are products, block by block. Blocks are mapped into memory when
+    they are used, and arrays are compared with their checksums on first use.
 
     Attributes
     ----------
     directory : Path
+        Where the files are.
     shape : tuple of int
         Number of start nodes and number of nodes of the graph.
     edges : ndarray of int64, (n_blocks + 1,)
         First row of each block, followed by the number of rows.
     ids : ndarray of int64, (n,)
         Start nodes.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, walkernel as wk
+    >>> folder, graph = tempfile.TemporaryDirectory(), wk.load_dataset("karate").graph
+    >>> stored = wk.sample_features(graph, wk.Diffusion(), 8, directory=folder.name, block_size=10)
+    >>> stored.n_blocks, stored[:5].shape, stored.multiply(np.ones((34, 2))).shape
+    (4, (5, 34), (34, 2))
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -154,7 +184,13 @@ class StoredFeatures(BlockedFeatures):
         return map(self._block, range(self.n_blocks))
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """Return all rows in memory."""
+        """Return all rows in memory.
+
+        Returns
+        -------
+        csr_array, (n, n_nodes)
+            The features.
+        """
         indptr = np.zeros(self.shape[0] + 1, dtype=self._index)
         indices, data = np.empty(self.nnz, dtype=self._index), np.empty(self.nnz)
         for first, block in zip(self.edges.tolist(), self.blocks(), strict=False):

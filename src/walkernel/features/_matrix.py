@@ -83,7 +83,13 @@ class FeatureMatrix(ABC):
         """Return what a function makes of the rows and of some arrays, one below the other."""
 
     def squared_norms(self) -> Dense:
-        """Return ‖φ_i‖² of each row, (n,)."""
+        """Return the squared norm ‖φ_i‖² of each row: the diagonal of ΦΦᵀ.
+
+        Returns
+        -------
+        array or tensor of float64, (n,)
+            The squared norms.
+        """
         return self.map_rows(squared_norms)
 
     def held(self) -> FeatureMatrix:
@@ -293,11 +299,33 @@ class BlockedFeatures(FeatureMatrix):
         return np.argsort(np.concatenate([at for _, at, _ in found])), parts
 
     def multiply(self, X: Dense) -> Dense:
-        """Return Φ X."""
+        """Return the product Φ X, block by block.
+
+        Parameters
+        ----------
+        X : array or tensor of float, (n_nodes, c)
+            Columns to multiply with.
+
+        Returns
+        -------
+        array or tensor of float64, (n, c)
+            The product, of the kind of ``X``.
+        """
         return self.map_rows(operator.matmul, X)
 
     def multiply_transposed(self, V: Dense) -> Dense:
-        """Return Φᵀ V, the sums over blocks along the tree."""
+        """Return the product Φᵀ V, the sums over blocks along a fixed tree.
+
+        Parameters
+        ----------
+        V : array or tensor of float, (n, c)
+            Columns to multiply with.
+
+        Returns
+        -------
+        array or tensor of float64, (n_nodes, c)
+            The product, of the kind of ``V``; the same bits for any number of blocks in work.
+        """
 
         def product(part: Dense) -> Dense:
             return np.asarray(self._complete(lambda: self._sum_of_blocks(part)))

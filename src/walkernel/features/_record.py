@@ -139,7 +139,7 @@ class HostRecord(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Walks(WalkSpec):
-    """Sampled walks: what ``sample_walks`` returns.
+    """Sampled walks, which give the features of any kernel; ``sample_walks`` returns them.
 
     Attributes
     ----------
@@ -149,14 +149,29 @@ class Walks(WalkSpec):
         Start nodes.
     n_walks : int
         Walks from each start node.
-    sampler, seed, stream, matrix, transpose
-        As given to ``sample_walks``.
+    sampler : Sampler
+        How they were drawn.
+    seed, stream : int
+        Key of the randomness, as given to ``sample_walks``.
+    matrix : str
+        The matrix M whose entries the loads multiply.
+    transpose : bool
+        Whether they are walks on Mᵀ.
     record : Record
         What they left behind: in memory, on a device or on a cluster.
     is_native : bool
         Whether ``features`` are given as the engine has them, or always as a SciPy array.
     n_rewalked : int
         How many walks the last ``update`` walked again; 0 before any.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> walks = wk.sample_walks(wk.load_dataset("karate").graph, n_walks=16)
+    >>> [walks.features(wk.Diffusion(sigma)).shape for sigma in (0.5, 1.0)]  # two kernels, one sample
+    [(34, 34), (34, 34)]
+    >>> walks.deposits.loads.dtype, walks.deposits.nodes.size == walks.deposits.lengths.size
+    (dtype('float64'), True)
     """
 
     record: Record = field(kw_only=True)
@@ -200,24 +215,32 @@ class Walks(WalkSpec):
     def features(
         self, kernel_or_f: KernelOrF, *, rows: ArrayLike | None = None, dtype: DTypeLike = np.float64
     ) -> Any:
-        """Return the sparse features Φ_f of all start nodes, or of some.
+        r"""Return the sparse features Φ_f of all start nodes, or of some.
+
+        .. math:: \Phi[i, v] = \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
+            \text{load} \cdot f(\text{length})
 
         The first call sorts the deposits; every further one, for another f, is a single pass over them.
 
         Parameters
         ----------
         kernel_or_f : Kernel, array of float or callable
-            A kernel stands for its symmetric modulation. An array is exactly that sequence, zero
+            A kernel stands for its symmetric modulation function. An array is exactly that sequence, zero
             beyond its end. A callable takes an array of lengths.
         rows : array of int, optional
             Positions among ``nodes`` of the rows to make; all if not given.
         dtype : dtype
-            float64 or float32.
+            float64, or float32 to halve the memory.
 
         Returns
         -------
         csr_array, (len(nodes), n_nodes) or (len(rows), n_nodes)
             A CSR tensor of a device that was named as engine, a ``FeatureMatrix`` of a cluster.
+
+        Warns
+        -----
+        InfiniteVarianceWarning
+            If the features of these walks have no finite variance for f.
 
         Examples
         --------
@@ -353,7 +376,13 @@ class Walks(WalkSpec):
         return replace(first, ids=ids, record=HostRecord(joined, first.n_walks, first.graph.n_nodes))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the walks to an ``.npz`` file; the graph is not written, only its fingerprint."""
+        """Write the walks to an ``.npz`` file; the graph is not written, only its fingerprint.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        """
         about = {
             "format": FORMAT,
             "graph": identity(self.graph),
@@ -369,7 +398,34 @@ class Walks(WalkSpec):
 
     @staticmethod
     def load(path: str | os.PathLike[str], graph: Graph) -> Walks:
-        """Read walks written by ``save``; ``graph`` must be the graph they were sampled on."""
+        """Read walks written by ``save``.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        graph : Graph
+            The graph they were sampled on; another one is refused.
+
+        Returns
+        -------
+        Walks
+            The walks.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or of another graph.
+
+        Examples
+        --------
+        >>> import tempfile, walkernel as wk
+        >>> folder, graph = tempfile.TemporaryDirectory(), wk.load_dataset("karate").graph
+        >>> wk.sample_walks(graph, 8).save(folder.name + "/walks.npz")
+        >>> wk.Walks.load(folder.name + "/walks.npz", graph).n_walks
+        8
+        >>> folder.cleanup()
+        """
         check_instance("graph", graph, Graph)
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -19,24 +19,25 @@ PROJECTION_ROWS = 2**6
 def anchor_points(
     features: scipy.sparse.csr_array, n_anchors: int, *, seed: int = 0
 ) -> scipy.sparse.csr_array:
-    """Keep the deposits on a random subset of the nodes, scaled by √(N / n_anchors) (Choromanski 2023).
+    """Keep the columns of sparse features at a random subset of the nodes, scaled by √(N / n_anchors).
 
-    Unbiased over the choice of anchors. It pays where columns cost (a linear model, a dense solver)
-    and K is smooth, so that every pair of nodes meets on many nodes; with a short lengthscale most
-    pairs lose all the nodes they meet on.
+    It is unbiased over the choice of anchors (Choromanski 2023). It pays where columns cost (a linear model,
+    a dense solver) and K is smooth, so that every pair of nodes meets on many nodes; with a short lengthscale
+    most pairs lose all the nodes they meet on.
 
     Parameters
     ----------
     features : csr_array, (n, N)
         Features from ``Walks.features``; use the same seed for both sides of a kernel.
     n_anchors : int
-        Columns to keep, 1 … N.
+        Number of columns to keep, 1 … N.
     seed : int
         Key of the choice.
 
     Returns
     -------
-    csr_array, (n, n_anchors)
+    csr_array of float64, (n, n_anchors)
+        The columns that are kept, scaled.
 
     Examples
     --------
@@ -56,7 +57,9 @@ def anchor_points(
 def johnson_lindenstrauss(
     features: scipy.sparse.csr_array, n_components: int, *, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Project the features to dense ones by a Gaussian matrix, ΦG with G_ij ~ N(0, 1/n_components).
+    r"""Project sparse features to a few dense columns by a Gaussian matrix.
+
+    .. math:: \Phi G, \qquad G_{ij} \sim N(0, 1 / \text{n\_components})
 
     The error is additive: its expected squared Frobenius norm is (tr(K)² + ‖K‖²_F) / n_components, many
     times K itself where K is close to a multiple of the identity (short lengthscales). It pays for smooth
@@ -67,13 +70,14 @@ def johnson_lindenstrauss(
     features : csr_array, (n, N)
         Features from ``Walks.features``; use the same seed for both sides of a kernel.
     n_components : int
-        Columns of the result.
+        Number of columns of the result. Four times as many halve the error.
     seed : int
         Key of the projection.
 
     Returns
     -------
     ndarray of float64, (n, n_components)
+        The projected features.
 
     Examples
     --------

@@ -54,10 +54,12 @@ MAX_NODES = 2**48
 
 
 class Graph:
-    """A graph on nodes 0 … n−1, or on labelled nodes; build it with one of the ``from_`` constructors.
+    """A weighted graph on nodes 0 … n−1, or on labelled nodes; immutable.
 
-    Weights are **similarities**, not lengths: a walk prefers heavy edges. Turn lengths into
-    similarities first, for instance with ``weights=np.exp(-lengths / scale)``.
+    Build it with one of the ``from_`` constructors, or read it with :func:`~walkernel.load_graph`.
+
+    Weights are **similarities**, not lengths: a walk prefers heavy edges. Turn lengths into similarities
+    first, for instance with ``weights=np.exp(-lengths / scale)``, where ``scale`` is a typical length.
 
     Wherever a node is passed or returned, a graph with labels takes labels only and one without takes
     ids only.
@@ -113,17 +115,39 @@ class Graph:
         Parameters
         ----------
         edges : array of int, (m, 2), or iterable of m pairs of hashables
-            Integers are ids and count from 0; anything else is a label, numbered by first appearance. If no
-            edge has the id 0, a warning says so: the nodes up to the first id are isolated.
+            Integers are ids and count from 0; anything else is a label, numbered by first appearance.
         n_nodes : int, optional
-            Number of nodes, to have isolated ones at the end; with ids only.
+            Number of nodes, for graphs whose last nodes have no edges; with ids only. By default the largest
+            id plus one.
         weights : array of float, (m,), optional
-            Similarity of each edge, of either sign. Repeated edges are summed; without weights they
-            collapse to one.
+            Similarity of each edge, of either sign, in any unit. Repeated edges are summed; without weights
+            they collapse to one.
         directed : bool
             Whether (i, j) is an edge from i to j only.
         relabel : bool
-            Treat integers as labels.
+            Treat integers as labels. Set it if ids have large gaps.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        ValueError
+            If the largest id is above 100 times the number of distinct ids, and ``relabel`` is not set.
+
+        Warns
+        -----
+        UserWarning
+            If no edge has the id 0, so that the nodes up to the first id are isolated, or if edges of a
+            directed graph without weights are repeated.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Graph.from_edges([(0, 1), (1, 2)], weights=[2.0, 0.5])
+        Graph(n_nodes=3, n_edges=2, undirected, weighted)
         """
         check_flag("directed", directed)
         check_flag("relabel", relabel)
@@ -147,9 +171,20 @@ class Graph:
         Parameters
         ----------
         A : sparse array, sparse matrix or array of float, (n, n)
-            Explicit zeros are no edges.
+            The similarities a_ij, of either sign. Explicit zeros are no edges.
         directed : bool, optional
-            None: directed unless A is exactly symmetric.
+            Whether the edges have directions. By default they have, unless A is exactly symmetric.
+
+        Returns
+        -------
+        Graph
+            The graph, whose nodes are the rows of A.
+
+        Examples
+        --------
+        >>> import numpy as np, walkernel as wk
+        >>> wk.Graph.from_scipy(np.array([[0.0, 2.0], [2.0, 0.0]]))
+        Graph(n_nodes=2, n_edges=1, undirected, weighted)
         """
         if directed is not None:
             check_flag("directed", directed)
@@ -168,13 +203,24 @@ class Graph:
         Parameters
         ----------
         indptr : array or tensor of int, (n_nodes + 1,)
+            Where each row begins: row i is at ``indptr[i]:indptr[i + 1]``.
         indices : array or tensor of int, (n_entries,)
             Columns, ascending in each row and none twice. The edges of an undirected graph are given in both
             directions.
         weights : array or tensor of float, (n_entries,), optional
-            Similarities, of either sign.
+            Similarities, of either sign; all are one by default.
         directed : bool
             Whether entry (i, j) is an edge from i to j only.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        ValueError
+            If columns are not sorted, or if the matrix of an undirected graph is not symmetric.
 
         Examples
         --------
@@ -201,7 +247,19 @@ class Graph:
         G : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
             Its nodes become the labels, unless they are 0 … n−1 in that order.
         weight : str, optional
-            Edge attribute that holds the similarity, one where it is missing. None ignores weights.
+            Edge attribute that holds the similarity; it is one where the attribute is missing. None ignores
+            weights, which is right where they are lengths.
+
+        Returns
+        -------
+        Graph
+            The graph, directed if G is.
+
+        Examples
+        --------
+        >>> import networkx, walkernel as wk
+        >>> wk.Graph.from_networkx(networkx.cycle_graph(5))
+        Graph(n_nodes=5, n_edges=5, undirected, unweighted)
         """
         nodes, ends, values = read_networkx(G, weight)
         check_not_empty(len(nodes))
@@ -220,7 +278,19 @@ class Graph:
             With ``edge_index`` of shape (2, m), read as directed entries, and optionally
             ``edge_weight`` of shape (m,) and ``num_nodes``.
         directed : bool, optional
-            None: directed unless the entries are exactly symmetric.
+            Whether the edges have directions. By default they have, unless the entries are exactly symmetric.
+
+        Returns
+        -------
+        Graph
+            The graph, on the ids of ``data``.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> import numpy as np, walkernel as wk
+        >>> wk.Graph.from_pyg(SimpleNamespace(edge_index=np.array([[0, 1], [1, 0]])))  # or a Data object
+        Graph(n_nodes=2, n_edges=1, undirected, unweighted)
         """
         ends, values, size = read_pyg(data)
         check_not_empty(size)
@@ -267,12 +337,12 @@ class Graph:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("nodes", f"{self.n_nodes:,}"), ("edges", f"{self.n_edges:,}")]
-        rows.append(("edges per node", self.n_edges / max(1, self.n_nodes)))
+        rows.append(("edges per node", f"{self.n_edges / max(1, self.n_nodes):.3g}"))
         rows.append(("direction", "directed" if self.directed else "undirected"))
         rows.append(("weights", "all 1" if self.weights is None else "given"))
         if self._labels is not None:
-            some = ", ".join(shown(self._labels.values[i]) for i in range(min(3, self.n_nodes)))
-            rows.append(("labels", f"{some} …"))
+            some = ", ".join(shown(label) for label in self._labels.values[:3])
+            rows.append(("labels", some + ", …" * (self.n_nodes > 3)))
         return html_table("Graph", [], rows)
 
     # nodes ----------------------------------------------------------------------------------------
@@ -283,17 +353,45 @@ class Graph:
         Parameters
         ----------
         nodes : node or (nested) sequence or array of nodes
-            In a labelled graph, a hashable that is a label counts as one node.
+            Nodes of the graph. In a labelled graph, a hashable that is a label counts as one node.
 
         Returns
         -------
         ndarray of int64
             Of the shape of ``nodes``; a single node gives an array of shape ().
+
+        Raises
+        ------
+        ValueError
+            If a label or an id is not in the graph.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Graph.from_edges([("a", "b"), ("b", "c")]).ids(["c", "a"])
+        array([2, 0])
         """
         return find_ids(nodes, self._labels, self.n_nodes)
 
     def names(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """Return nodes as users know them: labels, in an object array, or the ids themselves."""
+        """Return nodes as users know them: labels, in an object array, or the ids themselves.
+
+        Parameters
+        ----------
+        ids : ndarray of int64
+            Ids of nodes, of any shape.
+
+        Returns
+        -------
+        ndarray of object or of int64
+            The nodes, of the shape of ``ids``.
+
+        Examples
+        --------
+        >>> import numpy as np, walkernel as wk
+        >>> wk.Graph.from_edges([("a", "b"), ("b", "c")]).names(np.array([2, 0]))
+        array(['c', 'a'], dtype=object)
+        """
         if self._labels is None:
             return ids
         return fill_objects([self._labels.values[i] for i in ids.flat], ids.shape)
@@ -301,7 +399,20 @@ class Graph:
     # derived data ---------------------------------------------------------------------------------
 
     def derived(self, key: Hashable, build: Callable[[], T]) -> T:
-        """Return what ``build`` makes of this graph, built at the first call and kept."""
+        """Return what ``build`` makes of this graph, built at the first call and kept.
+
+        Parameters
+        ----------
+        key : hashable
+            Name of the result.
+        build : callable
+            Function without arguments that computes it.
+
+        Returns
+        -------
+        object
+            The result.
+        """
         if key not in self._derived:
             value = build()
             if isinstance(value, np.ndarray):
@@ -314,7 +425,13 @@ class Graph:
         return np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
 
     def out_degrees(self) -> NDArray[np.float64]:
-        """Return the degrees ``d_out(i) = Σ_j |a_ij|``, shape (n_nodes,)."""
+        """Return the degrees ``d_out(i) = Σ_j |a_ij|`` of all nodes: numbers of edges, if weights are one.
+
+        Returns
+        -------
+        ndarray of float64, (n_nodes,)
+            Degrees in the order of the ids.
+        """
         return self.derived("out_degrees", lambda: row_sums(self.indptr, self.weights))
 
     def inverse_out_degrees(self) -> NDArray[np.float64]:
@@ -334,7 +451,13 @@ class Graph:
         return self.derived("inverse_out_degrees", build)
 
     def in_degrees(self) -> NDArray[np.float64]:
-        """Return the degrees ``d_in(j) = Σ_i |a_ij|``, shape (n_nodes,)."""
+        """Return the degrees ``d_in(j) = Σ_i |a_ij|`` of all nodes; those of ``out_degrees`` if undirected.
+
+        Returns
+        -------
+        ndarray of float64, (n_nodes,)
+            Degrees in the order of the ids.
+        """
         if not self.directed:
             return self.out_degrees()
         if self._stored is None:
@@ -342,7 +465,13 @@ class Graph:
         return self.derived("in_degrees", lambda: column_sums(self.indices, self.weights, self.n_nodes))
 
     def reversed(self) -> Graph:
-        """Return the graph with every edge turned round; an undirected graph is its own reverse."""
+        """Return the graph with every edge turned round; an undirected graph is its own reverse.
+
+        Returns
+        -------
+        Graph
+            The reversed graph, on the same nodes.
+        """
         return self if not self.directed else self.derived("reversed", self._reverse)
 
     def _reverse(self) -> Graph:
@@ -357,9 +486,20 @@ class Graph:
         return Graph(arrays, self.directed, labels)
 
     def largest_component(self) -> Graph:
-        """Return the largest (weakly) connected part; its nodes keep their names.
+        """Return the largest (weakly) connected component; its nodes keep their names.
 
         The nodes of a graph without labels are labelled by their old ids.
+
+        Returns
+        -------
+        Graph
+            The component.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Graph.from_edges([(0, 1), (2, 3), (3, 4)]).largest_component()
+        Graph(n_nodes=3, n_edges=2, undirected, unweighted, labelled)
         """
         _, part = scipy.sparse.csgraph.connected_components(self.to_scipy(), directed=self.directed)
         kept = np.flatnonzero(part == np.argmax(np.bincount(part)))
@@ -369,16 +509,54 @@ class Graph:
         return self._like(self.to_scipy()[kept][:, kept].tocsr(), labels)
 
     def is_symmetric(self, matrix: str) -> bool:
-        """Tell whether M is symmetric: that of an undirected graph, but for the random-walk matrix."""
+        """Tell whether M is symmetric: that of an undirected graph is, except for the random-walk matrix.
+
+        Parameters
+        ----------
+        matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+            Which M; see ``to_scipy``.
+
+        Returns
+        -------
+        bool
+            Whether M equals its transpose.
+        """
         return not self.directed and matrix != "random-walk"
 
     def to_scipy(self, matrix: str = "adjacency") -> scipy.sparse.csr_array:
-        """Return M as a SciPy array of float64.
+        r"""Return the matrix M of the graph that kernels are functions of, as a sparse array.
+
+        ================= ======================================== ==========================================
+        matrix            entries                                  take it if
+        ================= ======================================== ==========================================
+        "adjacency"       a_ij                                     a kernel is defined by A itself
+        "normalized"      a_ij / √(d_i d_j); directed:             degrees differ much, as in networks of
+                          a_ij / √(d_out(i) d_in(j))               people or pages
+        "combinatorial"   I − (D − A) / d_max                      degrees are alike: roads, grids, meshes
+        "random-walk"     a_ij / d_out(i)                          rows are probabilities of a walker; takes
+                                                                   no negative weights
+        ================= ======================================== ==========================================
+
+        Degrees are sums of absolute values, d_i = Σ_j \|a_ij\|. Rows of nodes without edges are zero in all
+        but the combinatorial matrix. L means I − M throughout.
 
         Parameters
         ----------
         matrix : {"adjacency", "normalized", "combinatorial", "random-walk"}
-            Which M: A; a_ij / √(d_i d_j); I − (D − A) / d_max; or D⁻¹A, which takes no negative weights.
+            Which M. The default is A, although the default of kernels is the normalized matrix.
+
+        Returns
+        -------
+        csr_array of float64, (n_nodes, n_nodes)
+            The matrix.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Graph.from_edges([(0, 1), (1, 2)]).to_scipy("random-walk").toarray()
+        array([[0. , 1. , 0. ],
+               [0.5, 0. , 0.5],
+               [0. , 1. , 0. ]])
         """
         one_of("matrix", matrix, MATRICES)
         values = np.ones(self.indices.size) if self.weights is None else self.weights
@@ -400,7 +578,13 @@ class Graph:
         return result
 
     def to_networkx(self) -> Any:
-        """Return a NetworkX Graph or DiGraph on the same node names, weights as attribute "weight"."""
+        """Return a NetworkX Graph or DiGraph on the same node names, weights as attribute "weight".
+
+        Returns
+        -------
+        networkx.Graph or networkx.DiGraph
+            A copy.
+        """
         import networkx
 
         G = networkx.DiGraph() if self.directed else networkx.Graph()
@@ -428,6 +612,11 @@ class Graph:
         Parameters
         ----------
         path : str or path
+            Where to write. Take a folder for graphs that are large or opened by several processes.
+
+        See Also
+        --------
+        load_graph : Open what was saved.
 
         Examples
         --------

@@ -64,6 +64,7 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
     Parameters
     ----------
     path : str or path
+        The file or folder.
     directed : bool, optional
         Whether each edge of an edge list leads from its first node to its second only; for a matrix,
         None goes by exact symmetry. Formats that say it themselves must agree.
@@ -73,6 +74,19 @@ def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, re
     Returns
     -------
     Graph
+        The graph; names in files become its labels.
+
+    Raises
+    ------
+    ValueError
+        If the format is unknown or the file is damaged.
+    ImportError
+        If a format needs a package that is not installed.
+
+    See Also
+    --------
+    Graph.save : Write a graph.
+    Graph.from_edges : Build one from arrays or pairs.
 
     Examples
     --------

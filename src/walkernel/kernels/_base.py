@@ -27,12 +27,38 @@ LONGEST_CLOSED, LONGEST_NUMERICAL = 2**20, 2**14
 
 @dataclass(frozen=True, repr=False)
 class Kernel(ABC):
-    """An analytic function of a graph's matrix; subclasses give ``coefficients`` and ``spectrum``.
+    r"""An analytic function K(M) of a matrix of a graph; the base class of all kernels.
+
+    .. math:: K(M) = \sum_{k=0}^{\infty} \alpha_k M^k
+
+    A kernel is a small immutable value that knows no graph. ``K1 + K2``, ``c * K`` and ``K1 * K2`` (the
+    matrix product) are kernels again. A subclass gives ``coefficients`` and ``spectrum``; all other methods
+    are derived from these two.
 
     Parameters have names, as scikit-learn's searches address them. Unlike scikit-learn's estimators a kernel
-    is a value: ``set_params`` returns another one, and a clone is the object itself. The estimators of this
-    package put the new value in the place of the old one, so that a search over ``kernel__sigma`` changes no
-    other estimator with the same kernel.
+    is a value: ``set_params`` returns another kernel, and a clone is the object itself. The estimators of
+    this package replace their kernel, so that a search over ``kernel__sigma`` changes no other estimator that
+    has the same kernel.
+
+    Parameters
+    ----------
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M, whose entries ``Graph.to_scipy`` describes. "normalized" suits graphs of uneven degrees;
+        "combinatorial" roads, grids and meshes; "random-walk" gives probabilities of a walker instead of
+        covariances; "adjacency" is for kernels that are defined by A itself, whose series may diverge.
+
+    See Also
+    --------
+    PowerSeries.from_function : A kernel from a function, without a class of its own.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> kernel = wk.Diffusion(sigma=1.0) + 0.5 * wk.Matern(nu=1.5, kappa=4.0)
+    >>> kernel.spectrum([1.0, 0.5, 0.0]).round(3)
+    array([7.158, 1.656, 0.993])
+    >>> kernel.matrix
+    'normalized'
     """
 
     __array_ufunc__ = None  # so that array * kernel is refused by the kernel
@@ -56,21 +82,63 @@ class Kernel(ABC):
 
     @abstractmethod
     def coefficients(self, length: int) -> NDArray[np.float64]:
-        """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
-
-    @abstractmethod
-    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return K(λ) for eigenvalues λ of M, real or complex, elementwise."""
-
-    def modulation(self, length: int, *, stitches: int = 1) -> NDArray[np.float64]:
-        """Return f₀ … f_{length−1} with f * f = α, or with 2·stitches factors: the series of K^(1/2l).
+        """Return the first Taylor coefficients α₀, α₁, … of K.
 
         Parameters
         ----------
         length : int
-            Number of terms.
+            Number of coefficients, at least 1.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The coefficients, α₀ first.
+        """
+
+    @abstractmethod
+    def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
+        """Return the eigenvalues K(λ) of the kernel for eigenvalues λ of M.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues of M, of any shape. Those of the normalized matrix are between −1 and 1.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
+
+    def modulation(self, length: int, *, stitches: int = 1) -> NDArray[np.float64]:
+        r"""Return the modulation function f with f * f = α, by which walks are weighted.
+
+        .. math:: \sum_{l=0}^{k} f_l f_{k-l} = \alpha_k, \qquad \sum_l f_l z^l = K(z)^{1/2}
+
+        Parameters
+        ----------
+        length : int
+            Number of values, at least 1.
         stitches : int
-            l: α is the convolution of 2l copies of f.
+            Number l of factors that the kernel is the product of: f is then the series of K^(1/2l), and α is
+            the convolution of 2l copies of it. 1 unless an operator is stitched.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The values f₀, f₁, … of f.
+
+        Raises
+        ------
+        ValueError
+            If α₀ ≤ 0, so that there is no real f. ``estimate_kernel(pair="lazy")`` needs none.
+
+        Examples
+        --------
+        >>> import numpy as np, walkernel as wk
+        >>> f = wk.Diffusion(sigma=1.0).modulation(4)
+        >>> np.allclose(np.convolve(f, f)[:4], wk.Diffusion(sigma=1.0).coefficients(4))
+        True
         """
         whole_number("length", length, 1)
         if not self.has_root():
@@ -82,15 +150,42 @@ class Kernel(ABC):
         return memory[exponent][:length].copy()
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
-        """Return the first ``length`` Taylor coefficients of K(z)^exponent."""
+        """Return the Taylor coefficients of a power of the kernel.
+
+        Parameters
+        ----------
+        exponent : float
+            g, the exponent of K(z)^g: 1 for the kernel, 1/2 for its modulation function.
+        length : int
+            Number of coefficients.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The coefficients, that of z⁰ first.
+        """
         if exponent == 1.0:
             return self.coefficients(length)
         return sequences.power_on_circle(self.spectrum, exponent, length, self.power_radius(exponent))
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return the first ``length`` coefficients of K(βz)^exponent: βᵏ times those of K(z)^exponent.
+        """Return the Taylor coefficients of K(βz)^g: βᵏ times those of K(z)^g.
 
         Where terms may be too small or too large for a float before β is applied, kernels apply it inside.
+
+        Parameters
+        ----------
+        exponent : float
+            The exponent g.
+        length : int
+            Number of coefficients.
+        beta : float
+            The factor β of the matrix.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The coefficients, that of z⁰ first.
         """
         if beta == 0:
             return self.power(exponent, length) * (np.arange(length) == 0)
@@ -98,11 +193,28 @@ class Kernel(ABC):
         return sequences.power_on_circle(lambda z: self.spectrum(beta * z), exponent, length, radius)
 
     def max_length(self, exponent: float) -> int:
-        """Return how many coefficients of K(z)^exponent can be had in some seconds."""
+        """Return how many coefficients of a power of the kernel can be computed in some seconds.
+
+        Parameters
+        ----------
+        exponent : float
+            The exponent of the power.
+
+        Returns
+        -------
+        int
+            The number of coefficients.
+        """
         return LONGEST_CLOSED if exponent == 1.0 else LONGEST_NUMERICAL
 
     def has_root(self) -> bool:
-        """Tell whether α₀ > 0, so that a real f with f * f = α exists as a formal series."""
+        """Tell whether α₀ > 0, so that a real f with f * f = α exists as a formal series.
+
+        Returns
+        -------
+        bool
+            Whether there is a modulation function.
+        """
         return float(np.real(self.spectrum(0.0))) > 0
 
     @property
@@ -116,7 +228,18 @@ class Kernel(ABC):
         return math.inf
 
     def power_radius(self, exponent: float) -> float:
-        """Radius of convergence of the series of K(z)^exponent: up to the first singularity or zero."""
+        """Return the radius of convergence of the series of a power: the first singularity or zero of K.
+
+        Parameters
+        ----------
+        exponent : float
+            The exponent of the power.
+
+        Returns
+        -------
+        float
+            The radius, which may be infinite.
+        """
         if exponent == 1.0:
             return self.radius
         return self.remembered("zero-free", lambda: sequences.zero_free_radius(self.spectrum, self.radius))
@@ -127,35 +250,97 @@ class Kernel(ABC):
         return None
 
     def with_lengthscale(self, lengthscale: float) -> Kernel:
-        """Return the same kernel, wider or narrower."""
+        """Return the same kernel, wider or narrower.
+
+        Parameters
+        ----------
+        lengthscale : float
+            The new value of the parameter that ``lengthscale`` returns; larger values give wider kernels.
+
+        Returns
+        -------
+        Kernel
+            A new kernel; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no lengthscale; ``scaled`` serves all kernels.
+        """
         refuse("kernel", "one with a lengthscale", self, "Use kernel.scaled(beta).")
 
     def resolvent_power(self) -> tuple[float, int] | None:
-        """Return (s, p) if K is a multiple of (sI + L)^-p with a whole number p, L = I − M; else None.
+        """Return (s, p) if K is a multiple of (sI + L)^-p with a whole number p; None for other kernels.
 
-        The inverse of such a kernel is as sparse as Lᵖ.
+        The inverse of such a kernel is as sparse as Lᵖ, L = I − M.
+
+        Returns
+        -------
+        tuple of float and int, or None
+            The shift s and the power p.
         """
         return None
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
-        """Return (a, b): ∂ log(coefficient k of K(z)^exponent) / ∂ log lengthscale = a + b·k.
+        """Return how the coefficients change with the lengthscale: ∂ log α_k / ∂ log lengthscale = a + b·k.
 
         The lengthscale of every kernel that has one is a factor, and another one at each step:
         the k-th coefficient is A(lengthscale) · r(lengthscale)ᵏ times a number.
+
+        Parameters
+        ----------
+        exponent : float
+            The exponent g; the coefficients are those of K(z)^g.
+
+        Returns
+        -------
+        tuple of float
+            The constants a and b.
         """
         refuse("kernel", "one with a lengthscale", self)
 
     def modulation_slope(self, length: int) -> NDArray[np.float64]:
-        """Return ∂f/∂ log lengthscale at 0 … length − 1, shape (length,)."""
+        """Return the derivative of the modulation function by the logarithm of the lengthscale.
+
+        Parameters
+        ----------
+        length : int
+            Number of values.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            ∂f_l / ∂ log lengthscale for l = 0 … length − 1.
+        """
         constant, growth = self.log_slope(0.5)
         return (constant + growth * np.arange(length)) * self.modulation(length)
 
     def is_positive_semidefinite(self, interval: tuple[float, float] | None = None) -> bool:
-        """Tell whether K(λ) ≥ 0 on an interval that holds the eigenvalues of a symmetric M.
+        """Tell whether K(λ) ≥ 0 on an interval that contains the eigenvalues of a symmetric M.
 
-        [−1, 1] holds those of the normalized and the combinatorial matrix of every graph, and those of the
-        random-walk matrix, which is similar to the normalized one; it is the default for them. Eigenvalues of
-        adjacency matrices have no such bound.
+        Covariances have to be positive semidefinite: Gaussian processes and ridge regression refuse other
+        kernels.
+
+        Parameters
+        ----------
+        interval : pair of float, optional
+            The ends of the interval. The default, [−1, 1], contains the eigenvalues of the normalized and the
+            combinatorial matrix of every graph, and those of the random-walk matrix, which is similar to the
+            normalized one. Eigenvalues of adjacency matrices have no such bound, so that it must be given
+            there.
+
+        Returns
+        -------
+        bool
+            Whether K is positive semidefinite, to rounding, at 2001 points of the interval.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.Diffusion(3.0).is_positive_semidefinite()
+        True
+        >>> wk.PowerSeries([0.0, 1.0]).is_positive_semidefinite()  # M itself has negative eigenvalues
+        False
         """
         if interval is None:
             if self.matrix == "adjacency":
@@ -170,7 +355,25 @@ class Kernel(ABC):
         return bool(values.min() >= -1e-12 * np.abs(values).max())
 
     def scaled(self, beta: float) -> Kernel:
-        """Return the kernel K(βM): α_k becomes βᵏ α_k and f_k becomes βᵏ f_k."""
+        """Return the kernel K(βM): α_k becomes βᵏ α_k, and f_k becomes βᵏ f_k.
+
+        Parameters
+        ----------
+        beta : float
+            The factor β: below 1 it makes a kernel narrower. For the adjacency matrix, one over the spectral
+            radius makes every series converge that does so for the normalized matrix.
+
+        Returns
+        -------
+        Kernel
+            A function of the same matrix.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> wk.PageRank(damping=0.5).scaled(0.5).coefficients(3)
+        array([0.5    , 0.125  , 0.03125])
+        """
         from walkernel.kernels._algebra import Scaled
 
         return Scaled(self, real_number("beta", beta), matrix=self.matrix)
@@ -197,7 +400,12 @@ class Kernel(ABC):
         Parameters
         ----------
         deep : bool
-            Whether to return those of the parts too, under names such as ``left__sigma``.
+            Whether to return the parameters of parts too, under names such as ``left__sigma``.
+
+        Returns
+        -------
+        dict
+            Values by name.
 
         Examples
         --------
@@ -220,8 +428,13 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        **params
+        **params : object
             New values by name; ``left__sigma=2.0`` is for a part. Parts have the matrix of the whole.
+
+        Returns
+        -------
+        Kernel
+            A new kernel.
 
         Examples
         --------
@@ -293,7 +506,18 @@ class ClosedForm(Kernel):
         return LONGEST_CLOSED
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
-        """Return the Taylor coefficients α₀ … α_{length−1}, shape (length,)."""
+        """Return the first Taylor coefficients α₀, α₁, … of K.
+
+        Parameters
+        ----------
+        length : int
+            Number of coefficients, at least 1.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The coefficients, α₀ first.
+        """
         return self.power(1.0, whole_number("length", length, 1))
 
     @property

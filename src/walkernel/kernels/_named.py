@@ -48,20 +48,58 @@ class ZeroFree(ClosedForm):
         return float(getattr(self, self._width))
 
     def with_lengthscale(self, lengthscale: float) -> Self:
-        """Return the same kernel, wider or narrower."""
+        """Return the same kernel, wider or narrower.
+
+        Parameters
+        ----------
+        lengthscale : float
+            The new width, positive: σ, or κ of a Matérn kernel.
+
+        Returns
+        -------
+        Kernel
+            A new kernel; this one stays as it is.
+        """
         changed: dict[str, Any] = {self._width: lengthscale}
         return replace(self, **changed)
 
 
 @dataclass(frozen=True, repr=False)
 class Diffusion(ZeroFree):
-    """The heat kernel exp(−σ²L/2), i.e. exp(−tL) with t = σ²/2.
+    r"""The diffusion (heat) kernel: how heat has spread from node to node after a time σ²/2.
+
+    .. math::
+
+        K &= e^{-\frac{\sigma^2}{2} L}, \qquad L = I - M, \\
+        \alpha_k &= e^{-t} \, \frac{t^k}{k!}, \quad t = \frac{\sigma^2}{2}
+
+    It is the smoothest of the kernels: use it for quantities that change little from a node to the next. Its
+    walks have a Poisson number of steps, of mean t.
+
+    Parameters
+    ----------
+    sigma : float
+        The width σ, in hops: on a path, values at distances well beyond σ hardly influence each other, and on
+        a square grid K is close to a normal density of standard deviation σ/2 in each direction. Increase it
+        for signals that vary over longer distances; the Gaussian processes of this package learn it.
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M; see :class:`~walkernel.Kernel`. With "combinatorial", L = (D − A) / d_max:
+        exp(−t(D − A)), whose steady states are constants, is
+        ``Diffusion(sqrt(2 * t * d_max), matrix="combinatorial")``.
+
+    See Also
+    --------
+    Matern : Rougher functions, with the same unit of width.
+    solve_ode : Heat equations with sources.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.Diffusion(sigma=2.0).coefficients(3).round(4)
     array([0.1353, 0.2707, 0.2707])
+    >>> path = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    >>> wk.exact_kernel(path, wk.Diffusion(sigma=1.0))[0].round(3)
+    array([0.645, 0.221, 0.028, 0.003])
     """
 
     sigma: float = 1.0
@@ -82,19 +120,57 @@ class Diffusion(ZeroFree):
         return -(self.sigma**2) * exponent, 2.0
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return exp(−t(1 − λ))."""
+        """Return the eigenvalues exp(−σ²(1 − λ)/2) of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return np.exp(self.sigma**2 / 2 * (np.asarray(eigenvalues) - 1.0))
 
 
 @dataclass(frozen=True, repr=False)
 class RegularizedLaplacian(ZeroFree):
-    """The d-regularised Laplacian kernel (I + σ²L)^-d, for any real d > 0.
+    r"""The regularised Laplacian kernel of any real order d > 0.
+
+    .. math::
+
+        K &= (I + \sigma^2 L)^{-d}, \qquad L = I - M, \\
+        \alpha_k &= (1 - c)^d \binom{d + k - 1}{k} c^k, \quad c = \frac{\sigma^2}{1 + \sigma^2}
+
+    With d = 1 it is the resolvent of the graph, whose value at a node is the discounted sum over all walks.
+    Walks have a negative binomial number of steps, of mean dσ².
+
+    Parameters
+    ----------
+    d : float
+        The order, positive. Larger ones give smoother functions; 1 gives a sharp peak at each node and a long
+        tail.
+    sigma : float
+        The width σ, in hops, of one factor (I + σ²L)⁻¹: the mean length of walks is dσ². Increase it for
+        signals that vary over longer distances; Gaussian processes learn it.
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M; see :class:`~walkernel.Kernel`. For "adjacency" the series diverges unless σ is small
+        enough for the spectral radius of the graph, and is then refused.
+
+    See Also
+    --------
+    Matern : The same family, with a width that does not depend on the order.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.RegularizedLaplacian(d=2, sigma=1.0).modulation(4)
     array([0.5   , 0.25  , 0.125 , 0.0625])
+    >>> wk.exact_kernel(wk.Graph.from_edges([(0, 1)]), wk.RegularizedLaplacian(d=1, sigma=1.0)).round(3)
+    array([[0.667, 0.333],
+           [0.333, 0.667]])
     """
 
     d: float = 1
@@ -122,19 +198,57 @@ class RegularizedLaplacian(ZeroFree):
         return (self.sigma**-2, int(self.d)) if float(self.d).is_integer() else None
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return (1 + σ²(1 − λ))^-d."""
+        """Return the eigenvalues (1 + σ²(1 − λ))^-d of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return (1 + self.sigma**2 * (1 - np.asarray(eigenvalues))) ** -float(self.d)
 
 
 @dataclass(frozen=True, repr=False)
 class Matern(ZeroFree):
-    """The graph Matérn kernel (2ν/κ² I + L)^-ν = (κ²/2ν)^ν · RegularizedLaplacian(d=ν, σ²=κ²/2ν).
+    r"""The graph Matérn kernel: functions whose smoothness ν is chosen.
+
+    .. math:: K = \left(\frac{2\nu}{\kappa^2} I + L\right)^{-\nu}
+        = \left(\frac{\kappa^2}{2\nu}\right)^{\nu} \left(I + \frac{\kappa^2}{2\nu} L\right)^{-\nu},
+        \qquad L = I - M
+
+    It is a multiple of ``RegularizedLaplacian(d=nu, sigma=kappa / sqrt(2 * nu))``, and for large ν it has the
+    shape of ``Diffusion(kappa)``. Its factor is that of the literature: estimators with ``normalize=True``
+    divide by it.
+
+    Parameters
+    ----------
+    nu : float
+        The smoothness ν, positive: 1/2 to 3/2 for rough quantities or ones with sharp borders, larger values
+        for smooth ones. Whole numbers have sparse inverses, which make Gaussian processes on roads, grids and
+        meshes fast.
+    kappa : float
+        The width κ, in hops, in the unit of σ of ``Diffusion``: walks have κ²/2 steps on average. Increase it
+        for signals that vary over longer distances; Gaussian processes learn it.
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M; see :class:`~walkernel.Kernel`. "combinatorial" is the discretised Matérn field on grids
+        and meshes.
+
+    See Also
+    --------
+    Diffusion : The limit of large ν.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.Matern(nu=1.0, kappa=2.0).coefficients(2).round(4)
     array([0.6667, 0.4444])
+    >>> wk.Matern(nu=1.5, kappa=4.0).with_lengthscale(8.0)
+    Matern(nu=1.5, kappa=8.0)
     """
 
     nu: float = 1.5
@@ -168,24 +282,44 @@ class Matern(ZeroFree):
         return self._regularized.resolvent_power()
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return (2ν/κ² + 1 − λ)^-ν."""
+        """Return the eigenvalues (2ν/κ² + 1 − λ)^-ν of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return self._scale * self._regularized.spectrum(eigenvalues)
 
 
 @dataclass(frozen=True, repr=False)
 class PageRank(ClosedForm):
-    """The kernel of personalised PageRank, (1 − c)(I − cP)⁻¹ = (1 − c) Σₖ cᵏPᵏ with P = D⁻¹A.
+    r"""The kernel of personalised PageRank: where walks end that stop with probability 1 − c at each node.
 
-    Row i holds where a walk from node i ends that goes on with probability c at each step: the personalised
-    PageRank of i. Where nodes have no out-edges such walks are lost, and the row sums to less than one;
-    divided by its sum, it is the answer for walks that return to i from there (``personalized_pagerank``).
+    .. math:: K = (1 - c) (I - cP)^{-1} = (1 - c) \sum_{k=0}^{\infty} c^k P^k, \qquad P = D^{-1} A
+
+    Row i is the distribution of the end of a walk from node i: the personalised PageRank of i. Where nodes
+    have no out-edges such walks are lost, and the row sums to less than one; divided by its sum, it is the
+    answer for walks that return to i from there (``personalized_pagerank``).
 
     Parameters
     ----------
     damping : float in (0, 1)
-        c, the probability to go on.
-    matrix : str
-        "random-walk" unless said otherwise.
+        c, the probability to take another step: walks have c / (1 − c) steps on average, 5.7 by default.
+        Decrease it to stay closer to the node; values near 1 approach a ranking that is the same for all
+        nodes.
+    matrix : {"random-walk", "normalized", "adjacency", "combinatorial"}
+        The matrix, D⁻¹A unless said otherwise. "normalized" gives a symmetric kernel, which is a covariance.
+
+    See Also
+    --------
+    personalized_pagerank : The distribution of one or several seeds, by products with the matrix.
+    nearest : The nodes of the largest values, without looking at the whole graph.
 
     Examples
     --------
@@ -218,19 +352,51 @@ class PageRank(ClosedForm):
         return True
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return (1 − c) / (1 − cλ)."""
+        """Return the eigenvalues (1 − c) / (1 − cλ) of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of the matrix.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return (1 - self.damping) / (1 - self.damping * np.asarray(eigenvalues))
 
 
 @dataclass(frozen=True, repr=False)
 class PStepRandomWalk(ClosedForm):
-    """The p-step random walk kernel (αI − L)^p with α ≥ 2.
+    r"""The p-step random walk kernel: what is reached in at most p steps, and nothing beyond.
+
+    .. math::
+
+        K &= (\alpha I - L)^p = \left((\alpha - 1) I + M\right)^p, \\
+        \alpha_k &= \binom{p}{k} (\alpha - 1)^{p - k}, \quad k \le p
+
+    Each of the p steps stays where it is with weight α − 1 and moves along an edge with weight 1. Values
+    between nodes that are more than p hops apart are exactly zero.
+
+    Parameters
+    ----------
+    p : int
+        Number of steps, at least 1. Increase it to reach farther.
+    alpha : float
+        α, at least 2, without a unit: of p steps about p/α move. Larger values keep more weight at the node
+        itself. With an odd p, α = 2 has no symmetric modulation function of finite variance; take an even p
+        or α > 2.
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M; see :class:`~walkernel.Kernel`.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.PStepRandomWalk(p=2, alpha=3.0).coefficients(4)
     array([4., 4., 1., 0.])
+    >>> wk.PStepRandomWalk(p=2, alpha=3.0).modulation(3)
+    array([2., 1., 0.])
     """
 
     p: int = 2
@@ -261,24 +427,51 @@ class PStepRandomWalk(ClosedForm):
         return self.p
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return (α − 1 + λ)^p."""
+        """Return the eigenvalues (α − 1 + λ)^p of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return (self.alpha - 1 + np.asarray(eigenvalues)) ** self.p
 
 
 @dataclass(frozen=True, repr=False)
 class InverseCosine(ClosedForm):
-    """The inverse cosine kernel cos(π/4 · (I − scale·M)); cos(πL/4) at scale 1.
+    r"""The inverse cosine kernel, whose eigenvalues fall slowly from smooth to rough functions.
 
-    At scale 1 its generating function has a zero on the unit circle, so that f_l decays only like
-    l^-1.5 and the symmetric pair has infinite variance; the lazy pair is finite. With u = scale·z it is
-    sin(π/4 · (1 + u)) = (1 + u) h(u), where h(u) = π/4 · sinc((1 + u)/4) has no zero in ``|u| < 3``:
-    roots are the product of a binomial series and the short series of a root of h.
+    .. math:: K = \cos\left(\frac{\pi}{4} (I - sM)\right), \qquad s = \text{scale};
+        \qquad s = 1:\; K = \cos\frac{\pi L}{4}
+
+    At scale 1 its generating function has a zero on the unit circle, so that f_l decays only like l^-1.5 and
+    the symmetric pair has infinite variance; ``estimate_kernel`` then takes the lazy pair, which is finite.
+
+    Parameters
+    ----------
+    scale : float
+        The factor s of the matrix, not 0, without a unit. Values below 1 make the kernel narrower, and give
+        the symmetric pair a finite variance.
+    matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+        The matrix M; see :class:`~walkernel.Kernel`.
+
+    Notes
+    -----
+    With u = scale · z the kernel is sin(π/4 · (1 + u)) = (1 + u) h(u), where h(u) = π/4 · sinc((1 + u)/4) has
+    no zero in ``|u| < 3``: roots are the product of a binomial series and the short series of a root of h.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.InverseCosine().coefficients(3).round(4)
     array([ 0.7071,  0.5554, -0.2181])
+    >>> wk.InverseCosine().spectrum([-1.0, 0.0, 1.0]).round(4)
+    array([0.    , 0.7071, 1.    ])
     """
 
     scale: float = 1.0
@@ -314,5 +507,16 @@ class InverseCosine(ClosedForm):
         return math.inf if float(exponent).is_integer() else 1 / abs(self.scale)
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return cos(π/4 · (1 − scale·λ))."""
+        """Return the eigenvalues cos(π/4 · (1 − scale·λ)) of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return np.cos(np.pi / 4 * (1 - self.scale * np.asarray(eigenvalues)))

@@ -51,7 +51,34 @@ FIRST_END, LAST_END = LEGENDRE @ (-1.0) ** np.arange(16), LEGENDRE.sum(axis=1)
 
 
 def convolve(a: ArrayLike, b: ArrayLike, length: int) -> NDArray[np.float64]:
-    """Return the first ``length`` terms of (a * b)_k = Σ_p a_p b_{k−p}."""
+    r"""Return the first terms of the convolution of two sequences.
+
+    .. math:: (a * b)_k = \sum_{p=0}^{k} a_p b_{k-p}
+
+    Parameters
+    ----------
+    a : array of float, (n,)
+        The first sequence, zero beyond its end.
+    b : array of float, (m,)
+        The second sequence, zero beyond its end.
+    length : int
+        Number of terms to return.
+
+    Returns
+    -------
+    ndarray of float64, (length,)
+        The terms 0 … length − 1.
+
+    See Also
+    --------
+    deconvolve : The inverse operation.
+
+    Examples
+    --------
+    >>> from walkernel.kernels import convolve
+    >>> convolve([1.0, 1.0], [1.0, 1.0], 4)
+    array([1., 2., 1., 0.])
+    """
     length = whole_number("length", length, 1)
     full = np.convolve(check_sequence("a", a)[:length], check_sequence("b", b)[:length])
     return fit_length(full, length)
@@ -75,7 +102,12 @@ def fit_length(sequence: NDArray[np.float64], length: int) -> NDArray[np.float64
 def deconvolve(
     coefficients: ArrayLike, modulation: ArrayLike, length: int | None = None
 ) -> NDArray[np.float64]:
-    """Return f₁ with f₁ * f₂ = α: the other half of an asymmetric pair (Theorem 2.1).
+    r"""Return f₁ with f₁ * f₂ = α: the other half of an asymmetric pair.
+
+    .. math:: \sum_{p=0}^{k} f_1(p) f_2(k - p) = \alpha_k
+
+    Walks weighted by f₁ on one side and by f₂ on the other estimate the kernel of coefficients α (Theorem 2.1
+    of the paper).
 
     Parameters
     ----------
@@ -84,7 +116,21 @@ def deconvolve(
     modulation : array of float, (m,)
         f₂, zero beyond the end; f₂(0) must not be zero.
     length : int, optional
-        Number of terms of f₁; n if not given.
+        Number of terms of f₁; n if not given. Increase it where f₁ does not end with α.
+
+    Returns
+    -------
+    ndarray of float64, (length,)
+        The terms of f₁.
+
+    Raises
+    ------
+    ValueError
+        If f₂(0) is zero, or the sequences contain numbers that are not finite.
+
+    See Also
+    --------
+    convolve : The inverse operation.
 
     Examples
     --------

@@ -18,23 +18,32 @@ from walkernel.kernels._base import LONGEST_NUMERICAL, ClosedForm, Kernel
 
 @dataclass(frozen=True, init=False, repr=False)
 class PowerSeries(ClosedForm):
-    """The polynomial Σ αₖ Mᵏ of a finite list of coefficients.
+    r"""The polynomial of the matrix with a given list of coefficients.
+
+    .. math:: K = \sum_{k=0}^{n-1} \alpha_k M^k
 
     For a function of the matrix that is no polynomial use ``PowerSeries.from_function``: it finds the
-    modulation from the function itself, which is stable where a list of coefficients is not.
+    modulation function from the function itself, which is stable where a list of coefficients is not.
 
     Parameters
     ----------
-    coefficients : sequence of float
-        α₀, α₁, …; zero beyond the end.
+    coefficients : sequence of float, (n,)
+        The coefficients α₀, α₁, …; they are zero beyond the end. α_k weights walks of k steps.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
-        The matrix M.
+        The matrix M; see :class:`~walkernel.Kernel`.
+
+    See Also
+    --------
+    kernels.deconvolve : The other half of an asymmetric pair of modulation functions.
 
     Examples
     --------
     >>> import walkernel as wk
     >>> wk.PowerSeries([1.0, 2.0, 1.0]).modulation(4)
     array([1., 1., 0., 0.])
+    >>> wk.exact_kernel(wk.Graph.from_edges([(0, 1)]), wk.PowerSeries([1.0, 0.5]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
     """
 
     terms: tuple[float, ...] = (1.0,)
@@ -54,13 +63,17 @@ class PowerSeries(ClosedForm):
             A function of the matrix, vectorised over complex numbers and real on the real axis;
             exp(sA) is ``PowerSeries.from_function(lambda x: np.exp(s * x), matrix="adjacency")``.
         matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
-            The matrix M.
+            The matrix M; see :class:`~walkernel.Kernel`.
 
         Returns
         -------
         Kernel
-            Its coefficients are accurate to about 1e-14 of the largest; a function whose series does
-            not reproduce it is refused.
+            Its coefficients are accurate to about 1e-14 of the largest.
+
+        Raises
+        ------
+        ValueError
+            If the series does not reproduce the function, as for abs, sqrt and log; shift their argument.
 
         Examples
         --------
@@ -72,7 +85,18 @@ class PowerSeries(ClosedForm):
         return AnalyticFunction(fn, matrix=matrix)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name."""
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            No effect: a list of coefficients has no parts.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         return {"coefficients": self.terms, "matrix": self.matrix}
 
     def power(self, exponent: float, length: int) -> NDArray[np.float64]:
@@ -111,7 +135,18 @@ class PowerSeries(ClosedForm):
         return len(self.terms) - 1
 
     def spectrum(self, eigenvalues: ArrayLike) -> NDArray[Any]:
-        """Return Σ αₖ λᵏ."""
+        """Return the eigenvalues Σ αₖ λᵏ of the kernel.
+
+        Parameters
+        ----------
+        eigenvalues : array of float or complex
+            Eigenvalues λ of M.
+
+        Returns
+        -------
+        ndarray
+            K(λ), of the shape of ``eigenvalues``.
+        """
         return np.asarray(np.polynomial.polynomial.polyval(np.asarray(eigenvalues), np.array(self.terms)))
 
 

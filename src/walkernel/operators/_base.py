@@ -38,19 +38,33 @@ RUNNERS_UP = 20
 
 
 class KernelOperator(LinearOperator):
-    """A kernel K̂ on the nodes of a graph, as a SciPy ``LinearOperator``.
+    """A kernel matrix that is used without being formed, as a SciPy ``LinearOperator``.
 
-    Nodes are given and returned by the addressing rule: labels if the graph has them, else ids.
+    ``estimate_kernel`` and ``polynomial_operator`` return it. ``K @ v``, ``K.T @ v`` and SciPy's iterative
+    solvers take it as a matrix of shape ``K.shape``; the methods below give its entries, rows and nearest
+    nodes, those of walks with standard errors. Nodes are given and returned by the addressing rule: labels if
+    the graph has them, else ids.
 
     Attributes
     ----------
     graph : Graph
+        The graph.
     kernel : Kernel
         The kernel that it is, or estimates.
-    nodes : ndarray
+    nodes : ndarray, (n,)
         The nodes that rows stand for, and columns too unless these are other ones.
     columns : ndarray
         The nodes that columns stand for.
+
+    Examples
+    --------
+    >>> import numpy as np, walkernel as wk
+    >>> graph = wk.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+    >>> K = wk.polynomial_operator(graph, wk.Diffusion(sigma=1.0))
+    >>> K.shape, K.entries("a", ["b", "d"]).round(3), (K @ np.ones(4)).round(3)
+    ((4, 4), array([0.168, 0.02 ]), array([0.973, 0.973, 1.129, 0.852]))
+    >>> K.topk(["d"], 2).nodes
+    array([['c', 'a']], dtype=object)
     """
 
     _public_name = "KernelOperator"
@@ -87,6 +101,12 @@ class KernelOperator(LinearOperator):
         """Say in words and numbers what was chosen and why, and what it is worth.
 
         The error is estimated from the spread of groups of walks, which are walked again for it.
+
+        Returns
+        -------
+        Explanation
+            Prints as its ``text``; ``error`` is the relative error, ``n_steps`` and ``n_bytes`` are steps and
+            memory.
 
         Examples
         --------
@@ -182,7 +202,26 @@ class KernelOperator(LinearOperator):
 
     @door
     def dot(self, x: Any) -> Any:
-        """Return K @ x; a number or an operator as SciPy has it."""
+        """Return the product K @ x.
+
+        Parameters
+        ----------
+        x : array or tensor of float, (n,) or (n, c)
+            Vectors with a value for each column of K, in the order of ``columns``. Numbers and operators give
+            operators, as in SciPy.
+
+        Returns
+        -------
+        array or tensor of float64, (n,) or (n, c)
+            The product, of the kind of ``x``.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> K = wk.polynomial_operator(wk.Graph.from_edges([(0, 1)]), wk.PStepRandomWalk(p=1))
+        >>> K.dot([1.0, 2.0])
+        array([3., 3.])
+        """
         return super().dot(x) if np.isscalar(x) or isinstance(x, LinearOperator) else self @ x
 
     def _repr_html_(self) -> str:
@@ -207,7 +246,13 @@ class KernelOperator(LinearOperator):
 
     @door
     def diagonal(self) -> NDArray[np.float64]:
-        """Return K[i, i] of each node i of the rows, shape (n,)."""
+        """Return the entries K[i, i] of each node i of the rows.
+
+        Returns
+        -------
+        ndarray of float64, (n,)
+            The diagonal.
+        """
         positions = np.arange(self.shape[0])
         columns = self._own_columns(positions)
         if (columns < 0).any():
@@ -227,7 +272,31 @@ class KernelOperator(LinearOperator):
 
     @door
     def entries(self, rows: Any, cols: Any) -> NDArray[np.float64]:
-        """Return K[rows[k], cols[k]], broadcasting as NumPy indexing does."""
+        """Return the entries K[rows[k], cols[k]].
+
+        Parameters
+        ----------
+        rows : node or array of nodes
+            Nodes of rows.
+        cols : node or array of nodes
+            Nodes of columns, which are broadcast with ``rows`` as NumPy indices are.
+
+        Returns
+        -------
+        ndarray of float64
+            The entries, of the shape that ``rows`` and ``cols`` broadcast to.
+
+        See Also
+        --------
+        estimate : The same with standard errors.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> K = wk.polynomial_operator(wk.Graph.from_edges([(0, 1), (1, 2)]), wk.Diffusion(1.0))
+        >>> K.entries([0, 0], [1, 2]).round(4)
+        array([0.2235, 0.0387])
+        """
         i, j = self._pairs(rows, cols)
         return self._entries(i.ravel(), j.ravel()).reshape(i.shape)
 
@@ -242,13 +311,25 @@ class KernelOperator(LinearOperator):
 
     @door
     def estimate(self, rows: Any, cols: Any) -> Estimate:
-        """Return K[rows[k], cols[k]] as ``entries`` does, with standard errors.
+        """Return entries as ``entries`` does, with standard errors.
 
         The standard errors are those of the walks, by the jackknife over at least 16 independent groups of
-        them where there are so many, and 0 for a deterministic engine. They are larger than that where the
+        them where there are so many, and 0 for a deterministic operator. They are larger than that where the
         law of the walks tells of events, such as a step along a weak edge, that these walks may have missed.
         Where hardly a walk goes from one node to the other, no interval about the estimate says much:
         ``rare`` tells where, and ``upper`` bounds the entries there too.
+
+        Parameters
+        ----------
+        rows : node or array of nodes
+            Nodes of rows.
+        cols : node or array of nodes
+            Nodes of columns, which are broadcast with ``rows`` as NumPy indices are.
+
+        Returns
+        -------
+        Estimate
+            Values and standard errors, of the shape that ``rows`` and ``cols`` broadcast to.
 
         Examples
         --------
@@ -274,16 +355,22 @@ class KernelOperator(LinearOperator):
 
     @door
     def estimate_product(self, v: ArrayLike) -> Estimate:
-        """Return K @ v with standard errors, both of the shape of K @ v.
+        """Return K @ v with standard errors.
 
         They are those of the walks, by the jackknife over the groups of ``estimate``, and 0 for a
-        deterministic engine. All nodes are walked from once more, so that it takes about as long as the
+        deterministic operator. All nodes are walked from once more, so that it takes about as long as the
         estimation of K. Errors of different nodes are correlated: they have the walks from all nodes in
         common.
 
         Parameters
         ----------
         v : array of float, (n,) or (n, c)
+            Vectors with a value for each column of K. Standard errors have their unit.
+
+        Returns
+        -------
+        Estimate
+            Values and standard errors, both of the shape of K @ v.
 
         Examples
         --------
@@ -303,7 +390,12 @@ class KernelOperator(LinearOperator):
 
     @door
     def estimate_row_sums(self) -> Estimate:
-        """Return the sum of each row, (n,), with standard errors: the product with ones.
+        """Return the sum of each row with standard errors: the product with ones.
+
+        Returns
+        -------
+        Estimate
+            Values and standard errors, (n,) each.
 
         Examples
         --------
@@ -323,7 +415,18 @@ class KernelOperator(LinearOperator):
 
     @door
     def rows(self, nodes: Any) -> NDArray[np.float64]:
-        """Return the rows of some nodes as a dense array, (len(nodes), n)."""
+        """Return the rows of some nodes as a dense array.
+
+        Parameters
+        ----------
+        nodes : node or list of nodes
+            Whose rows are wanted.
+
+        Returns
+        -------
+        ndarray of float64, (len(nodes), n)
+            The rows, in the order of ``nodes``.
+        """
         positions = self.positions("nodes", nodes)
         fits_in_memory((positions.size, self.shape[1]), "Ask for fewer rows at a time.")
         return self._rows(positions)
@@ -333,8 +436,33 @@ class KernelOperator(LinearOperator):
         """Return the k most similar nodes of each node, itself excepted, among those of positive value.
 
         Of walks, these are the largest of many estimates: ``estimate_topk`` tells which of them are
-        certain. A warning says where walks found fewer than k nodes, and where hardly a walk leads from one
-        of the 16 nodes of the most edges to the last of its neighbours.
+        certain.
+
+        Parameters
+        ----------
+        nodes : node or list of nodes
+            Whose neighbours are wanted.
+        k : int
+            How many.
+
+        Returns
+        -------
+        Neighbors
+            The nodes and the values, (len(nodes), k) each, best first.
+
+        Warns
+        -----
+        UserWarning
+            If walks found fewer than k nodes, or if hardly a walk leads from one of the 16 nodes of the most
+            edges to the last of its neighbours.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> K = wk.polynomial_operator(wk.load_dataset("karate").graph, wk.Diffusion(1.0))
+        >>> K.topk([0, 33], 3).nodes
+        array([[11, 12, 17],
+               [26, 14, 15]])
         """
         positions, found, values = self._best(nodes, k)
         self._warn_of_few_walks(positions, found, values)
@@ -347,7 +475,7 @@ class KernelOperator(LinearOperator):
 
     @door
     def estimate_topk(self, nodes: Any, k: int) -> EstimatedNeighbors:
-        """Return what ``topk`` does, with standard errors, and which of them are certain.
+        """Return the neighbours of ``topk`` with standard errors, and which of them are certain.
 
         The standard errors are those that ``estimate`` gives for the same entries. The largest of many
         estimates are too large on average, and walks may have missed a node altogether, so ``certified``
@@ -356,6 +484,22 @@ class KernelOperator(LinearOperator):
         as well; the others, and nodes that no walk reached, are bounded by the largest contribution of
         walks to the nodes that were examined, or by what walks can add to an exact head. Ties are
         not certified. More walks certify more neighbours.
+
+        Parameters
+        ----------
+        nodes : node or list of nodes
+            Whose neighbours are wanted.
+        k : int
+            How many.
+
+        Returns
+        -------
+        EstimatedNeighbors
+            Nodes, values, standard errors and which are certain, (len(nodes), k) each, best first.
+
+        See Also
+        --------
+        nearest : The same to a tolerance, with a method that it chooses.
 
         Examples
         --------
@@ -415,7 +559,13 @@ class KernelOperator(LinearOperator):
 
     @door
     def to_dense(self) -> NDArray[np.float64]:
-        """Return the whole matrix; refused above 4 GiB."""
+        """Return the whole matrix, which takes 8 n² bytes; more than 4 GiB are refused.
+
+        Returns
+        -------
+        ndarray of float64, (n, n)
+            K.
+        """
         fits_in_memory(self.shape, "Use K @ v, K.entries or K.rows(nodes).")
         return self._rows(np.arange(self.shape[0]))
 
@@ -432,7 +582,20 @@ class KernelOperator(LinearOperator):
         return found
 
     def positions(self, parameter: str, nodes: Any) -> NDArray[np.int64]:
-        """Return which rows some nodes stand for, a flat list; those of other operators are refused."""
+        """Return which rows some nodes stand for; nodes of other operators are refused.
+
+        Parameters
+        ----------
+        parameter : str
+            Name of the parameter that the nodes come from, for messages.
+        nodes : node or list of nodes
+            Nodes of rows.
+
+        Returns
+        -------
+        ndarray of int64, (len(nodes),)
+            Numbers of rows.
+        """
         positions = np.atleast_1d(self._positions(parameter, nodes))
         if positions.ndim > 1:
             refuse(parameter, "a flat list of nodes", positions)

@@ -27,17 +27,19 @@ class Estimate:
 
     Attributes
     ----------
-    value, stderr : ndarray
-        Of the same shape.
+    value : ndarray of float64
+        The estimates.
+    stderr : ndarray of float64
+        Their standard errors, in the unit of the values and of the same shape; 0 where nothing is random.
     n_groups : int
-        Independent groups of walks behind the standard error; 0 if nothing is random.
+        Independent groups of walks behind the standard errors; 0 if nothing is random.
     rare : ndarray of bool
         Entries that too few walks contribute to for an interval to say much: the standard error is more than
         a third of the value, or no walk of the lengths that matter leads from one node to the other although
         longer ones may. On graphs of more than 4096 nodes, of which only the part is looked at that the walks
         of both nodes reached, also those on which a third of the groups of walks agree exactly, although
-        walks could add a third of the value. Never of products, to which walks from all nodes contribute.
-    limit : ndarray
+        walks could add a third of the value. Products have none, as walks from all nodes contribute to them.
+    limit : ndarray of float64
         What the kernel itself allows rare entries at most; 0 for others.
 
     Examples
@@ -66,10 +68,16 @@ class Estimate:
         return iter((self.value, self.stderr))
 
     def _repr_html_(self) -> str:
-        columns = ["value", "standard error", "too few walks"]
-        flat = zip(self.value.ravel(), self.stderr.ravel(), self.rare.ravel(), strict=True)
-        rows = [(float(value), f"± {stderr:.2g}", "yes" * bool(rare)) for value, stderr, rare in flat]
-        return html_table(f"Estimates from {self.n_groups} groups of walks", columns, rows)
+        columns = ["position"] * (self.value.ndim > 0) + ["value", "standard error"]
+        columns += ["too few walks"] * bool(self.rare.any())
+
+        def row(index: tuple[int, ...]) -> tuple[object, ...]:
+            position = (", ".join(map(str, index)),) * (self.value.ndim > 0)
+            rare = ("yes" * bool(self.rare[index]),) * bool(self.rare.any())
+            return *position, float(self.value[index]), f"± {self.stderr[index]:.2g}", *rare
+
+        title = f"Estimates from {self.n_groups} groups of walks"
+        return html_table(title, columns, map(row, np.ndindex(self.value.shape)), self.value.size)
 
     def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of confidence intervals, by Student's t with n_groups − 1 degrees of freedom.
@@ -77,6 +85,24 @@ class Estimate:
         Of entries that are not rare, 95 % intervals cover at least 90 % on all graphs, kernels and kinds of
         walks in ``benchmarks/interval_coverage.py``, and more than 95 % where edges of very different weights
         leave much to a few walks: error bars are then those of the worst case.
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+            Probability that an interval covers the value of infinitely many walks.
+
+        Returns
+        -------
+        low, high : ndarray of float64
+            The ends, of the shape of ``value`` each.
+
+        Examples
+        --------
+        >>> import walkernel as wk
+        >>> K = wk.estimate_kernel(wk.load_dataset("karate").graph, wk.Diffusion(1.0), n_walks=256)
+        >>> low, high = K.estimate(0, 1).interval(0.95)
+        >>> bool(low < high)
+        True
         """
         level = real_number("level", level, above=0, below=1)
         wide = 0.0 if self.n_groups == 0 else float(stdtrit(self.n_groups - 1, (1 + level) / 2))

@@ -54,7 +54,17 @@ def estimate_kernel(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelOperator:
-    """Estimate a kernel from random walks: an unbiased operator, never an N×N matrix.
+    r"""Estimate a kernel from random walks: an unbiased operator, never an N×N matrix.
+
+    .. math::
+
+        \widehat{K} &= \Phi_1 \Phi_2^\top, \qquad f * f = \alpha, \\
+        \Phi[i, v] &= \frac{1}{m} \sum_{\text{walks from } i} \; \sum_{\text{deposits at } v}
+        \text{load} \cdot f(\text{length})
+
+    Here m is ``n_walks``. For products with vectors over a whole graph that fits into memory,
+    ``polynomial_operator`` is more accurate and faster. Take walks for sparse features, for a few nodes of a
+    large graph, for many kernels on one sample, and for unbiased entries with error bars.
 
     Parameters
     ----------
@@ -63,12 +73,15 @@ def estimate_kernel(
     kernel : Kernel
         The kernel; its series must converge on the graph.
     n_walks : int, optional
-        Walks from each node, for each side and factor that walks.
+        Walks from each node, for each side and factor that walks. The standard error falls as one over the
+        square root of it.
     sampler : Sampler, optional
-        How walks are drawn. If not given, they are matched to the kernel, with an exact head whose length
-        the graph and the number of steps decide; ``K.explain()`` tells.
+        How walks are drawn: :class:`~walkernel.IndependentWalks`, :class:`~walkernel.CoupledWalks` or
+        :class:`~walkernel.PrunedWalks`. If not given, walks are matched to the kernel, with an exact head
+        whose length the graph and the number of steps decide; ``K.explain()`` tells.
     seed : int
-        Key of the randomness.
+        Key of the randomness, 64 bits. The same seed gives the same walks on every machine; change it for an
+        independent estimate.
     nodes : list of nodes, optional
         Restrict rows and columns to these nodes, in this order; only they are walked from.
     rows : list of nodes, optional
@@ -76,9 +89,14 @@ def estimate_kernel(
         nor its memory grows with the graph. It is of the lazy pair, whose walks are the rows themselves, and
         excludes ``nodes``, the symmetric pair, ensembles and stitches.
     pair : {"auto", "symmetric", "lazy"}
-        "auto" takes the symmetric pair unless it has no finite variance; ``K.pair`` and ``repr`` tell.
+        What the two sides are weighted by: f on both ("symmetric"), or α on the left and nothing on the
+        right, so that only the rows walk ("lazy"). "auto" takes the symmetric pair unless it has no finite
+        variance; ``K.pair`` and ``repr`` tell.
     ensembles : {None, "independent", "shared", "debiased"}
-        None: debiased if the matrix is symmetric and n_walks ≥ 2, else independent.
+        Which walks the sides have. "independent": two samples, unbiased, not symmetric. "shared": one,
+        positive semidefinite, with a diagonal that is biased upward, as Gaussian processes take it.
+        "debiased": one, with the bias subtracted from the diagonal: symmetric and unbiased. None: debiased if
+        the matrix is symmetric and n_walks ≥ 2, else independent.
     stitches : int, optional
         Number of factors that K̂ is the product of, each an estimate of a root of K from short walks of its
         own: less error for the same steps, in a product over the whole graph. If not given, a ``budget`` is
@@ -89,15 +107,15 @@ def estimate_kernel(
         ``n_walks``. If neither is given, 400 from each node, or three walks where these are longer.
     tolerance : float in (0, 1), optional
         Relative error ‖K̂ − K‖/‖K‖ in the Frobenius norm that is to be met, instead of either: of all entries
-        of K, or of those between ``nodes``. Walks, from 16 on, are made more until their own spread tells
-        that the error is no larger, with a confidence of 95 %. What would take more than 1e10 steps is
-        refused.
+        of K, or of those between ``nodes``. The number of walks, at least 16, is increased until their own
+        spread tells that the error is no larger, with a confidence of 95 %. What would take more than 1e10
+        steps is refused.
     directory : path, optional
         Keep the features there, block by block, instead of in memory. A call that was stopped resumes when it
         is repeated with the same arguments, and one that was finished opens what is there. One process
         writes at a time.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled and features are kept: see ``walkernel.engines``. None is the environment
+        Where walks are sampled and features are kept: see :mod:`walkernel.engines`. None is the environment
         variable ``WALKERNEL_ENGINE``, or else the CPU.
     progress : callable, optional
         Called with (nodes done, nodes in all) after each block of nodes, for each side and factor.
@@ -106,6 +124,24 @@ def estimate_kernel(
     -------
     KernelOperator
         Of shape (n, n) for n nodes, or (len(rows), n_nodes).
+
+    Raises
+    ------
+    DivergentKernelError
+        If the series of the kernel diverges on the graph.
+    ValueError
+        If arguments exclude each other, or the kernel is too wide for walks.
+
+    Warns
+    -----
+    InfiniteVarianceWarning
+        If a pair or a sampler was asked for that has no finite variance.
+
+    See Also
+    --------
+    polynomial_operator : The deterministic operator, for whole graphs.
+    sample_features : The features alone.
+    nearest : The largest entries of some rows.
 
     Examples
     --------

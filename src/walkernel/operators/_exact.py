@@ -22,20 +22,33 @@ MAX_UNEVENNESS = 100.0
 
 @door
 def exact_kernel(graph: Graph, kernel: Kernel) -> NDArray[np.float64]:
-    """Return K(M) as a dense array: from eigenvalues, or by summing the series if the graph is directed.
+    """Return the kernel as a dense array: the truth, for graphs of up to some thousand nodes.
 
-    So it is for the random-walk matrix where the largest degree is more than 10⁴ times the least.
+    It is computed from the eigenvalues of M, or by summing the series if the graph is directed, and for the
+    random-walk matrix where the largest degree is more than 10⁴ times the least.
 
     Parameters
     ----------
     graph : Graph
-        The graph, directed or not.
+        The graph, directed or not. The array takes 8 n_nodes² bytes, and more than 4 GiB are refused.
     kernel : Kernel
         The kernel; its series must converge on the graph.
 
     Returns
     -------
     ndarray of float64, (n_nodes, n_nodes)
+        K, rows and columns in the order of the ids.
+
+    Raises
+    ------
+    DivergentKernelError
+        If the series of the kernel diverges on the graph.
+    ValueError
+        If the array is too large, or if the sum of the series would lose its digits.
+
+    See Also
+    --------
+    polynomial_operator : Products with the same matrix, without forming it.
 
     Examples
     --------

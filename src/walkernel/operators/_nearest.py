@@ -74,6 +74,8 @@ def nearest(
 ) -> EstimatedNeighbors:
     """Return the k nodes of the largest kernel values for each of some nodes, itself excepted.
 
+    It looks only at the part of the graph that matters for the tolerance, unless a kernel reaches most of it.
+
     Parameters
     ----------
     graph : Graph
@@ -89,9 +91,10 @@ def nearest(
         ε: no value is off by more than ε times the k-th largest one, and no node that is left out has more
         than 1 + ε times it. Smaller tolerances take longer, and certify more.
     method : {"auto", "push", "walks", "polynomial"}
-        "auto" pushes and walks, or takes the polynomial where that costs less. "push" follows edges until the
-        tolerance is certain, not only at a level of 95 %; "walks" does so only until walks can tell the rest.
-        Both follow up to 2⁴⁰ edges.
+        "push" follows edges from the node until the tolerance is certain, not only at a level of 95 %;
+        "walks" does so only until walks can tell the rest; both follow up to 2⁴⁰ edges. "polynomial" takes
+        some tens of sparse products with the whole matrix, which many nodes share. "auto" pushes and walks,
+        or takes the polynomial where that costs less.
     seed : int
         Key of the randomness of walks; push and polynomials have none.
     engine : {None, "cpu", "cuda"}, CPU or CUDA
@@ -105,9 +108,23 @@ def nearest(
     EstimatedNeighbors
         Arrays of shape (len(nodes), k), best first. ``stderr`` is the standard error of a value, or half of
         what it may be off where that is certain; ``certified`` tells which nodes are surely among the k
-        nearest ones. Where fewer than k nodes have positive values, the remaining values are NaN. A
-        polynomial does not resolve values below 1e-10 of the largest eigenvalue of the kernel: a warning
-        tells where these are off by more than the tolerance.
+        nearest ones. Where fewer than k nodes have positive values, the remaining values are NaN.
+
+    Raises
+    ------
+    DivergentKernelError
+        If the series of the kernel diverges on the graph.
+
+    Warns
+    -----
+    UserWarning
+        If values are off by more than the tolerance: a polynomial does not resolve values below 1e-10 of the
+        largest eigenvalue of the kernel.
+
+    See Also
+    --------
+    KernelOperator.topk : The largest entries of an operator that there is already.
+    sparse_kernel : The largest entries of all rows.
 
     Examples
     --------

@@ -28,11 +28,25 @@ TIE = 1e-12
 
 
 class Neighbors(NamedTuple):
-    """The most similar nodes of each node, best first, and their kernel values; both (n, k).
+    """The most similar nodes of each node, best first, and their kernel values.
 
     Where fewer than k nodes of positive value were found, the remaining values are NaN and the remaining
     nodes are ``graph.n_nodes``, which is no node and raises IndexError as an index, as in
     ``scipy.spatial.KDTree.query``; in a graph with labels they are None.
+
+    Attributes
+    ----------
+    nodes : ndarray, (n, k)
+        The neighbours of each of n nodes: labels if the graph has them, else ids.
+    values : ndarray of float64, (n, k)
+        Their kernel values.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> path = wk.Graph.from_edges([(0, 1), (1, 2)])
+    >>> wk.polynomial_operator(path, wk.PStepRandomWalk(p=2, alpha=3.0)).topk([0], 2)
+    Neighbors(nodes=array([[1, 2]]), values=array([[2.82842712, 0.5       ]]))
     """
 
     nodes: NDArray[Any]
@@ -45,13 +59,23 @@ class EstimatedNeighbors:
 
     Attributes
     ----------
-    nodes, values : ndarray, (n, k)
-        As in ``Neighbors``.
+    nodes : ndarray, (n, k)
+        The neighbours of each of n nodes, best first, as in ``Neighbors``.
+    values : ndarray of float64, (n, k)
+        Their kernel values.
     stderr : ndarray of float64, (n, k)
         Standard errors of the values; NaN where there is no neighbour.
     certified : ndarray of bool, (n, k)
         Whether each neighbour is surely one of the k most similar nodes, at a level of 95 % for all of a row
         together; ``certified.all(axis=1)`` tells the rows of which all k are.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> club = wk.load_dataset("karate").graph
+    >>> nodes, values, stderr, certified = wk.nearest(club, wk.Diffusion(1.0), [0], 2)
+    >>> nodes, certified
+    (array([[11, 12]]), array([[ True, False]]))
     """
 
     nodes: NDArray[Any]

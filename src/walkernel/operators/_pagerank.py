@@ -34,13 +34,16 @@ FORMS = "nodes, a mapping of nodes to weights, a list of such mappings, or an ar
 def personalized_pagerank(
     graph: Graph, seeds: Any, *, damping: float = 0.85, tol: float = 1e-10, engine: str | Engine | None = None
 ) -> NDArray[np.float64]:
-    """Return where random walks are in the long run that begin at seeds again and again.
+    r"""Return where random walks are in the long run that begin at seeds again and again.
 
-    At each step a walk follows an edge, in proportion to the weights, with probability ``damping``; else it
-    begins again at a seed. From a node without out-edges it always does. The result is that of
-    ``networkx.pagerank(G, damping, personalization=...)``, and for one seed that of its row of the kernel
-    ``PageRank``, divided by its sum. The default solver of scikit-network does otherwise at nodes without
-    out-edges, where its solver "RH" agrees.
+    .. math:: \pi = (1 - c) \sum_{k=0}^{\infty} c^k \, (P^\top)^k s
+
+    Here s is the distribution of the seeds and P = D⁻¹A. At each step a walk follows an edge, in proportion
+    to the weights, with probability c = ``damping``; else it begins again at a seed. From a node without
+    out-edges it always does, for which π is divided by its sum. The result is that of ``networkx.pagerank(G,
+    damping, personalization=...)``, and for one seed that of its row of the kernel ``PageRank``, divided by
+    its sum. The default solver of scikit-network does otherwise at nodes without out-edges, where its solver
+    "RH" agrees.
 
     Parameters
     ----------
@@ -51,7 +54,7 @@ def personalized_pagerank(
         are a list of mappings, or the rows of a dense or sparse array, whose columns are in the order of the
         ids. Weights are not negative and need not sum to one; a node that is listed twice counts twice.
     damping : float in (0, 1)
-        c, the probability to follow an edge.
+        c, the probability to follow an edge. Decrease it to stay closer to the seeds.
     tol : float
         Bound on the sum of the absolute errors of a distribution. Rounding adds 1e-15 / (1 − damping).
     engine : {None, "cpu", "cuda"}, CPU or CUDA
@@ -64,6 +67,7 @@ def personalized_pagerank(
 
     See Also
     --------
+    PageRank : The kernel, for estimates, features and nearest nodes.
     nearest : The nodes of the largest values alone, for which few nodes of a large graph are visited.
 
     Examples

@@ -61,7 +61,8 @@ def sparse_kernel(
 ) -> scipy.sparse.csr_array:
     """Return a kernel as a sparse matrix, which has the largest entries of each row; never an N×N matrix.
 
-    Diagonal entries count as all others. Entries that are not positive are left out.
+    Diagonal entries count as all others. Entries that are not positive are left out. Other libraries take it
+    as an affinity or as a precomputed graph of neighbours.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def sparse_kernel(
     k : int, optional
         Keep the k largest entries of each row.
     threshold : float, optional
-        Keep all entries that are at least so large. Exactly one of the two is given.
+        Keep all entries that are at least so large. Exactly one of ``k`` and ``threshold`` is given.
     method : {"auto", "polynomial", "walks"}
         "polynomial" computes exact rows: some tens of sparse products with the matrix for each. "walks"
         estimates them without bias, from exact first hops and walks. The largest of many estimates are too
@@ -81,7 +82,7 @@ def sparse_kernel(
         for PageRank and exp(−3L) on citation and social networks. "auto" takes exact rows up to 2³⁴
         multiplications, which are 20 seconds or so and 10⁴ nodes, and walks beyond.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if neighbours of small values matter.
     seed : int
         Key of the randomness of walks.
     engine : {None, "cpu", "cuda"} or Engine
@@ -92,6 +93,11 @@ def sparse_kernel(
     Returns
     -------
     csr_array of float64, (n_nodes, n_nodes)
+        The entries that were kept, rows and columns in the order of the ids; not symmetric in general.
+
+    See Also
+    --------
+    nearest : The largest entries of some rows, to a tolerance.
 
     Examples
     --------

@@ -70,6 +70,11 @@ def choose_sampler(graph: Graph, *kernels: Kernel, n_walks: int = 64) -> Sampler
     n_walks : int
         Walks from each node that it is meant for: many can afford a longer exact head.
 
+    Returns
+    -------
+    Sampler
+        The sampler, for ``sampler=`` of any call.
+
     Examples
     --------
     >>> import walkernel as wk
@@ -94,6 +99,11 @@ def matched_law(graph: Graph, *kernels: Kernel, stitches: int = 1) -> NDArray[np
         The kernels, all of the same matrix.
     stitches : int
         The number of factors that ``estimate_kernel`` is to stitch: walks for a root of the kernels.
+
+    Returns
+    -------
+    ndarray of float64, (longest,)
+        Probabilities of at least 1, 2, … steps, decreasing, for ``CoupledWalks``.
 
     Examples
     --------

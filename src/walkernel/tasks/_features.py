@@ -42,15 +42,21 @@ REDUCTIONS = ("johnson-lindenstrauss", "anchors")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeFeatures(TransformerMixin, NodeEstimator):
-    """Turn nodes into features Φ whose products are a kernel: for any linear model.
+    r"""Turn nodes into features whose products are a kernel, for any linear model.
+
+    .. math::
+
+        \Phi &= K_{\cdot L} K_{LL}^{-1/2}, \qquad \Phi \Phi^\top \approx K
+        \quad \text{(exact rows at landmarks } L \text{)} \\
+        \mathbb{E}[\Phi \Phi^\top]_{ij} &= K_{ij}, \quad i \ne j \quad \text{(walks)}
 
     X holds nodes, ids or labels by the graph's own rule, as a flat list, an array, a pandas Series, or one
     column of shape (n, 1).
 
     With exact rows, features are dense and span the kernel of some landmarks L, the nodes that ``fit`` is
-    given (Nyström): Φ = K[·, L] K[L, L]^-½. With walks, they are sparse and E[ΦΦᵀ] = K off the diagonal.
-    Walks start only from the requested nodes. They depend on the graph, the sampler and ``random_state``, and
-    are cached: a grid over kernels and lengthscales re-weights the same walks.
+    given (Nyström). With walks, they are sparse and unbiased off the diagonal. Walks start only from the
+    requested nodes. They depend on the graph, the sampler and ``random_state``, and are cached: a grid over
+    kernels and lengthscales re-weights the same walks.
 
     On a directed graph, and for the random-walk matrix of any, Φ estimates Ψ(M) with Ψ² = K, and ΦΦᵀ
     estimates Ψ(M)Ψ(M)ᵀ, which is K itself for symmetric M only.
@@ -58,7 +64,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     Parameters
     ----------
     graph : Graph
-        The graph.
+        The graph, directed or not. Nodes are X in ``fit`` and ``transform``.
     kernel : Kernel, optional
         The kernel; it needs a symmetric modulation function (α₀ > 0). None compares Diffusion and Matérn
         kernels of several widths by how well ridge regression predicts each y from the others; without y it
@@ -69,13 +75,13 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     normalize : bool
         Divide the kernel by √(K_ii K_jj): rows of Φ have norm 1 with walks, and at landmarks.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. The error of products falls as one over its square root.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. ``choose_sampler(graph, *kernels)`` gives one
         that serves all kernels of a grid.
     n_components : int, optional
         Number of columns: the leading directions of the landmarks, or a reduction of the n_nodes columns of
-        walks.
+        walks. Set it if the model takes dense or short rows only.
     reduction : {"johnson-lindenstrauss", "anchors"}
         With walks, a dense Gaussian projection, or the columns of some nodes chosen at random.
     sparse_output : bool
@@ -83,7 +89,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     random_state : int, RandomState or None
         Seed of the walks. None is 0: the same seed gives the same walks on every machine.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -98,6 +104,10 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         The sampler that is used; None without walks.
     seed_ : int
         The seed that is used.
+
+    See Also
+    --------
+    sample_features : The sparse features of all nodes, without an estimator.
 
     Examples
     --------
@@ -125,6 +135,11 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
             With exact rows, the landmarks are these nodes, or 512 of them chosen at random.
         y : array, (n,), optional
             Labels or numbers: they decide between kernels where none is given.
+
+        Returns
+        -------
+        self : NodeFeatures
+            The fitted transformer.
         """
         _, seed = self._check_sampling()
         one_of("reduction", self.reduction, REDUCTIONS)
@@ -190,7 +205,22 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     def fit_transform(
         self, X: Any, y: Any = None, **fit_params: Any
     ) -> scipy.sparse.csr_array | NDArray[np.float64]:
-        """Call ``fit``, then ``transform``."""
+        """Call ``fit``, then ``transform``.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Nodes, as in ``fit``.
+        y : array, (n,), optional
+            Labels or numbers, as in ``fit``.
+        **fit_params : object
+            No parameters are taken.
+
+        Returns
+        -------
+        csr_array or ndarray of float64
+            The features of the nodes, as ``transform`` returns them.
+        """
         return super().fit_transform(X, y, **fit_params)
 
     @door
@@ -200,11 +230,12 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
 
         Returns
         -------
-        ndarray of float64, (n, n_landmarks), with exact rows; csr_array of float64, (n, n_nodes), with walks;
-        (n, n_components) after a reduction
+        ndarray of float64, (n, n_landmarks), or csr_array of float64, (n, n_nodes)
+            Dense features with exact rows, sparse ones with walks; (n, n_components) after a reduction.
         """
         ids = self._requested_ids(X)
         n_components, reduction, sparse, normalize = self._output
@@ -225,7 +256,18 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         return np.asarray(rows.toarray())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names of the columns: the nodes' own for walks, or numbers."""
+        """Return names of the columns: the nodes' own for walks, or numbers.
+
+        Parameters
+        ----------
+        input_features : object
+            No effect; scikit-learn passes it.
+
+        Returns
+        -------
+        ndarray of object, (n_columns,)
+            The names.
+        """
         check_is_fitted(self)
         graph, (n_components, *_) = self._fitted_graph, self._output
         if self.method_ == "polynomial":

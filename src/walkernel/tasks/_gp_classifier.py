@@ -62,14 +62,18 @@ LOG2_DRAWS = 8
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeGPClassifier(ClassifierMixin, NodeGP):
-    """Gaussian process classification with calibrated probabilities, for two classes or more.
+    r"""Gaussian process classification with calibrated probabilities, for two classes or more.
 
-    Each class has a Gaussian process with covariance a²K and a constant with a flat prior; the softmax of the
-    processes is the distribution of the label. With exact rows, the kernel minimises the logarithmic loss of
-    ridge regressions that predict each label from the others, and the amplitude maximises the marginal
-    likelihood of regressions on the labels; one factorisation serves all classes. With walks, lengthscale and
-    amplitude maximise that likelihood. A common factor of all processes, and one of their variances, maximise
-    the leave-one-out probability of the labels, which calibrates the predicted probabilities.
+    .. math:: P(y = c \mid \text{node } i) = \frac{e^{g_c(i) + b_c}}{\sum_{c'} e^{g_{c'}(i) + b_{c'}}}, \qquad
+        g_c \sim N(0, a^2 K)
+
+    Each class has a Gaussian process g_c with covariance a²K and a constant b_c with a flat prior; the
+    softmax of the processes is the distribution of the label. With exact rows, the kernel minimises the
+    logarithmic loss of ridge regressions that predict each label from the others, and the amplitude maximises
+    the marginal likelihood of regressions on the labels; one factorisation serves all classes. With walks,
+    lengthscale and amplitude maximise that likelihood. A common factor of all processes, and one of their
+    variances, maximise the leave-one-out probability of the labels, which calibrates the predicted
+    probabilities.
 
     Parameters
     ----------
@@ -82,7 +86,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         How the kernel is computed: exact rows by polynomials of the matrix, or features of walks. "auto"
         takes exact rows unless there are more than 4096 labelled nodes or the graph is too large.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if ``fit`` warns of the error of features.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given. A sampler that is given
         implies walks.
@@ -90,21 +94,24 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Hyper-parameters to learn, among "lengthscale", "amplitude" and "modulation" (every value of f,
         instead of the others). None means the first two, without the lengthscale for a kernel that has none.
     amplitude : float
-        a, where it is not learned.
+        a, where it is not learned: the prior standard deviation of g_c, in logits, if K is normalised.
     normalize : bool
         Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
         f the prior variance is ‖f‖².
     concentration : float
-        ε, the pseudo-count of each class at every node before any label is seen.
+        ε, the pseudo-count of each class at every node before any label is seen, in labels. Larger values
+        trust a single label less.
     solver : {"auto", "cholesky", "cg"}
-        How linear systems are solved; "auto" chooses the cheaper way.
-    tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
-        RuntimeError is raised if they do not converge.
+        How linear systems are solved: by a factorisation or by conjugate gradients; "auto" chooses the
+        cheaper way.
+    tol : float
+        Relative residual that conjugate gradients must reach.
+    max_iter : int
+        Maximum number of iterations of conjugate gradients; RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -115,7 +122,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
     modulation_ : ndarray of float64 or None
         f, if it was learned.
     amplitude_ : float
-        a.
+        The amplitude a.
     sharpness_, variance_share_ : float
         Factors of all processes, and of their variances, that calibrate the probabilities.
     log_marginal_likelihood_value_ : float
@@ -128,6 +135,10 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         "polynomial" or "walks".
     sampler_ : Sampler or None
         The sampler that is used; None without walks.
+
+    See Also
+    --------
+    NodeRidgeClassifier : Classification by ridge regression, the first choice for predicted classes.
 
     Examples
     --------
@@ -148,8 +159,14 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Nodes may repeat; their labels are counted.
+            Labelled nodes, by the addressing rule. They may repeat; their labels are counted.
         y : array of labels, (n,)
+            Classes: numbers or text, at least two different ones.
+
+        Returns
+        -------
+        self : NodeGPClassifier
+            The fitted estimator.
         """
         learn = self._check_learning(CLASS_LEARNED)
         concentration = real_number("concentration", self.concentration, minimum=MIN_SCALE)
@@ -210,19 +227,52 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
 
     @door
     def latent(self, X: Any) -> tuple[Array, Array]:
-        """Return mean and variance of each class's Gaussian process at some nodes, (n, classes) each."""
+        """Return mean and variance of the Gaussian process of each class at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        mean, variance : ndarray of float64, (n, n_classes)
+            On the scale of logits; classes in the order of ``classes_``.
+        """
         ids = self._requested_ids(X)
         return self._posteriors.latent(ids)
 
     @door
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class at some nodes, (n, classes), classes as in ``classes_``."""
+        """Return the probability of each class at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray of float64, (n, n_classes)
+            Rows sum to one; classes are in the order of ``classes_``.
+        """
         mean, variance = self.latent(X)
         return sharpened_softmax(mean, self.variance_share_ * variance, self.sharpness_)
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class at some nodes, (n,)."""
+        """Return the most probable class at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray, (n,)
+            Labels, of the type that ``fit`` was given.
+        """
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 

@@ -25,7 +25,24 @@ from walkernel.tasks._solvers import CGSolver, CovarianceProducts, Prior
 
 
 class GPPrediction(NamedTuple):
-    """Mean and standard deviation of the posterior at some nodes, and the number of iterations."""
+    """Mean and standard deviation of a posterior at some nodes; unpacks as ``mean, std, n_iter``.
+
+    Attributes
+    ----------
+    mean : ndarray of float64, (k,)
+        The posterior mean, in the unit of y.
+    std : ndarray of float64, (k,)
+        The posterior standard deviation, without that of the noise.
+    n_iter : int
+        Iterations of conjugate gradients.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> K = wk.polynomial_operator(wk.load_dataset("karate").graph, wk.Diffusion(1.0))
+    >>> wk.gp_posterior(K, [0, 33], [1.0, -1.0], [1, 32], noise=0.1).std.round(3)
+    array([0.952, 0.954])
+    """
 
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
@@ -44,8 +61,12 @@ def gp_posterior(
     tol: float = 1e-8,
     max_iter: int = 1000,
 ) -> GPPrediction:
-    """Return the posterior of y = β + g(node) + noise, g ~ N(0, a²K), with a flat prior on β.
+    r"""Return the posterior of y = β + g(node) + noise, g ~ N(0, a²K), with a flat prior on β.
 
+    .. math:: \mathbb{E}\, g(z) + \beta = \hat\beta + a^2 K_{zX} \left(a^2 K_{XX} + s^2 I\right)^{-1}
+        (y - \hat\beta)
+
+    Here s is ``noise``, a is ``amplitude``, and β̂ the generalised least-squares estimate of the constant.
     The hyper-parameters are given; ``NodeGPRegressor`` learns them.
 
     Parameters
@@ -56,17 +77,32 @@ def gp_posterior(
     X : nodes, (n,)
         Observed nodes, which may repeat.
     y : array of float, (n,)
+        Observed values.
     nodes : nodes, (k,)
         Where the posterior is wanted.
-    noise, amplitude : float
-        Standard deviation of the noise, and a.
-    tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
-        RuntimeError is raised if they do not converge.
+    noise : float
+        s, the standard deviation of the noise, in the unit of y.
+    amplitude : float
+        a, the factor of the standard deviation of g, in the unit of y. Without normalisation the prior
+        standard deviation at node i is a √K_ii.
+    tol : float
+        Relative residual that conjugate gradients must reach.
+    max_iter : int
+        Maximum number of iterations of conjugate gradients.
 
     Returns
     -------
     GPPrediction
+        Mean and standard deviation of g + β at the nodes, and the number of iterations.
+
+    Raises
+    ------
+    RuntimeError
+        If conjugate gradients do not converge.
+
+    See Also
+    --------
+    NodeGPRegressor : The estimator, which also learns.
 
     Examples
     --------

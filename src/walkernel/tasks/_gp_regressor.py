@@ -59,10 +59,21 @@ class Output(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
-    """Gaussian process regression: y = g(node) + h(node)·β + noise, with g ~ N(0, a²K + ν²I).
+    r"""Gaussian process regression on nodes: values with uncertainty at all nodes, from some observed ones.
 
-    β has a flat prior, and its uncertainty is part of the variance. Lengthscale, amplitude and noise maximise
-    the marginal likelihood.
+    .. math::
+
+        & y_i = g(x_i) + h(x_i)^\top \beta + \varepsilon_i, \\
+        & g \sim N(0, a^2 K + \nu^2 I), \qquad \varepsilon_i \sim N(0, s^2)
+
+    .. math::
+
+        \mathbb{E}[g(z) + h(z)^\top \beta \mid y] = \; & h(z)^\top \hat\beta \\
+        & + a^2 K_{zX} \left(a^2 K_{XX} + \nu^2 E + s^2 I\right)^{-1} (y - H \hat\beta)
+
+    Here x_i is the node of observation i, and E_ij is 1 if x_i = x_j and else 0. β has a flat prior, and its
+    uncertainty is part of the variance. Lengthscale, amplitude a and noise s maximise the marginal
+    likelihood.
 
     With exact rows, kernels and lengthscales are compared on at most 500 observed nodes; amplitude and noise
     are those of up to 2000. Standard deviations are exact at up to 512 nodes, on graphs of some thousand
@@ -85,7 +96,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     Parameters
     ----------
     graph : Graph
-        The graph, undirected.
+        The graph, undirected. Nodes are X in ``fit`` and ``predict``.
     kernel : Kernel, optional
         The kernel, positive semidefinite. Its lengthscale matters only if it is not learned: the search
         covers the same lengthscales from any start. None compares Diffusion and Matérn kernels of several
@@ -95,7 +106,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         takes exact rows unless there are more than 4096 observed nodes, the graph is too large, or f is
         learned; roads, grids and meshes have no such limits.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if ``fit`` warns of the error of features.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernels that are tried if not given. A sampler that is given
         implies walks.
@@ -103,11 +114,15 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Hyper-parameters to learn, among "lengthscale", "amplitude", "noise", "nugget" and "modulation" (every
         value of f, instead of lengthscale and amplitude). None means the first three, without the lengthscale
         for a kernel that has none; () learns nothing.
-    amplitude, noise : float
-        a, and the standard deviation of the noise, where they are not learned.
+    amplitude : float
+        a, where it is not learned: the prior standard deviation of g in the unit of y, if K is normalised.
+    noise : float
+        s, the standard deviation of the noise in the unit of y, where it is not learned. Set it and leave
+        "noise" out of ``learn`` if the accuracy of the measurements is known.
     nugget : float
-        ν, where it is not learned: the standard deviation of an independent effect of each node, shared by
-        all observations of the node. It cannot be distinguished from noise if no node is observed twice.
+        ν, where it is not learned: the standard deviation, in the unit of y, of an independent effect of each
+        node, shared by all observations of the node. It cannot be distinguished from noise if no node is
+        observed twice.
     twins : bool
         Treat nodes with the same neighbours and edge weights as one node: an observation of one of them is a
         repeated observation of all. To be used with a nugget.
@@ -116,7 +131,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         f the prior variance is ‖f‖². None divides a kernel that is given; where kernels are compared with
         exact rows, it compares both by their likelihood.
     mean : {"constant", "zero"}
-        Whether the mean function contains a constant.
+        Whether the mean function contains a constant. "zero" is for values that are known to vary about 0.
     covariates : array of float, (n_nodes,) or (n_nodes, q), optional
         Known quantities at all nodes, in the order of their ids, in which the mean is linear.
     features : array of float, (n_nodes,) or (n_nodes, d), optional
@@ -131,14 +146,17 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         less ½ log n for each of ℓ and w. Products and sums take exact rows: with walks, twins or a learned f,
         "auto" is linear. It is linear only with at least four observations of each attribute.
     solver : {"auto", "cholesky", "cg"}
-        How linear systems are solved; "auto" chooses the cheaper way.
-    tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and the maximum number of iterations;
-        RuntimeError is raised if they do not converge.
+        How linear systems are solved: by a factorisation or by conjugate gradients; "auto" chooses the
+        cheaper way.
+    tol : float
+        Relative residual that conjugate gradients must reach. It is smaller than what matters; change it for
+        tests only.
+    max_iter : int
+        Maximum number of iterations of conjugate gradients; RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks, and of the nodes chosen to learn from; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -147,7 +165,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     modulation_ : ndarray of float64 or None
         f, if it was learned.
     amplitude_, noise_, nugget_ : float, or ndarray of float64, (n_outputs,)
-        a, the standard deviation of the noise, and ν.
+        a, s and ν, in the unit of y.
     mean_coef_ : ndarray of float64, (q,) or (q, n_outputs)
         β: the constant first, if there is one, then covariates, then standardised attributes.
     combine_ : {"none", "linear", "product", "sum"}
@@ -168,6 +186,11 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         "polynomial" or "walks".
     sampler_ : Sampler or None
         The sampler that is used; None without walks.
+
+    See Also
+    --------
+    NodeRidge : The same predictions without uncertainty, with the penalty chosen by leave-one-out.
+    gp_posterior : The posterior for given hyper-parameters, on any operator.
 
     Examples
     --------
@@ -206,10 +229,27 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Nodes may repeat, with different values.
+            Observed nodes, by the addressing rule. They may repeat, with different values.
         y : array of float, (n,) or (n, n_outputs)
+            Observed values, in any unit; amplitude and noise have the same.
         noise_std : array of float, (n,) or as y, optional
             Known standard deviations of single observations, in addition to the fitted noise.
+
+        Returns
+        -------
+        self : NodeGPRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is not positive semidefinite on a symmetric matrix, or nodes and values do not fit.
+
+        Warns
+        -----
+        UserWarning
+            If features of walks are far off at the observed nodes; more walks, or ``method="polynomial"``,
+            serve.
         """
         learn, system = self._check_learning(LEARNED), self._check_solver()
         noise = real_number("noise", self.noise, minimum=MIN_SCALE)
@@ -308,8 +348,17 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
 
         Parameters
         ----------
-        X, y, noise_std
-            As in ``fit``.
+        X : nodes, (n,) or (n, 1)
+            Observed nodes, as in ``fit``.
+        y : array of float, (n,) or (n, n_outputs)
+            Observed values, as in ``fit``.
+        noise_std : array of float, (n,) or as y, optional
+            Known standard deviations of single observations, as in ``fit``.
+
+        Returns
+        -------
+        self : NodeGPRegressor
+            The estimator.
 
         Examples
         --------
@@ -343,6 +392,11 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         """Say which kernel is used, how it is computed, how attributes enter, and what else it would cost.
 
         The error of features is estimated from the spread of groups of walks from at most 128 observed nodes.
+
+        Returns
+        -------
+        Explanation
+            Prints as its ``text``; ``error`` is the relative error of features, 0 for exact rows.
         """
         found = super().explain()
         if self.combine_ == "none":
@@ -365,8 +419,11 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-        return_std, return_cov : bool
-            Also return standard deviations, or the covariance matrix; not both.
+            Where to predict; any nodes of the graph.
+        return_std : bool
+            Also return standard deviations.
+        return_cov : bool
+            Also return the covariance matrix; not together with ``return_std``.
         include_noise : bool
             Return the uncertainty of a new observation y instead of g + h·β: the noise is added to the
             variance. The bias that walks add to the diagonal acts like noise and is included either way, so
@@ -375,8 +432,11 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Returns
         -------
         mean : ndarray of float64, (n,) or (n, n_outputs)
-        std : ndarray of float64, (n,) or (n, n_outputs), if ``return_std``
-        cov : ndarray of float64, (n, n), if ``return_cov``, for a single output
+            The posterior mean.
+        std : ndarray of float64, (n,) or (n, n_outputs)
+            Standard deviations in the unit of y, if ``return_std``.
+        cov : ndarray of float64, (n, n)
+            The covariance matrix, if ``return_cov``, for a single output.
 
         Examples
         --------
@@ -433,8 +493,9 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1), optional
-            The default is all nodes of the graph, in the order of their ids.
+            Where to draw. The default is all nodes of the graph, in the order of their ids.
         n_samples : int
+            Number of functions.
         random_state : int, RandomState or None
             Seed of the draws; None is 0. The same seed gives the same functions for any X, but not the same
             noise; with a product or a sum, the functions differ as well.
@@ -446,6 +507,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Returns
         -------
         ndarray of float64, (n, n_samples) or (n, n_outputs, n_samples)
+            The functions, one in each column.
 
         Examples
         --------
@@ -496,7 +558,13 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         ----------
         theta : array of float, optional
             Logarithms of the hyper-parameters that ``learn`` names, in its order; f itself for "modulation".
-            For several outputs, whose likelihoods are summed, it cannot be given.
+            By default those that were learned. For several outputs, whose likelihoods are summed, it cannot
+            be given.
+
+        Returns
+        -------
+        float
+            The logarithm of the marginal likelihood, in nats.
         """
         check_is_fitted(self, "_outputs")
         if theta is not None and len(self._outputs) > 1:

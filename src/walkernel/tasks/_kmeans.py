@@ -29,7 +29,12 @@ SCOUT_ITERATIONS = 8
 
 
 class KernelKMeans(ClusterMixin, BaseEstimator):
-    """Weighted kernel k-means on a graph, on a ``KernelOperator`` or on features.
+    r"""Weighted kernel k-means: clusters of a graph, of a ``KernelOperator`` or of features.
+
+    .. math::
+
+        & \min_{\text{clusters}} \; \sum_c \sum_{i \in c} w_i \, \| \phi_i - \mu_c \|^2, \\
+        & \mu_c = \sum_{i \in c} w_i \phi_i \Big/ \sum_{i \in c} w_i, \qquad \phi_i^\top \phi_j = K_{ij}
 
     Of a graph, the normalized kernel K_ij / √(K_ii K_jj) is clustered. By default it is represented by the
     leading eigenvectors of the normalized matrix, weighted as the kernel weights them: that is spectral
@@ -63,7 +68,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     random_state : int, RandomState or None
         Seed of k-means++ and of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and polynomials computed: see ``walkernel.engines``. Eigenvectors are
+        Where walks are sampled, and polynomials computed: see :mod:`walkernel.engines`. Eigenvectors are
         computed on the CPU.
     max_iter : int
         Maximum number of iterations of a run.
@@ -77,11 +82,15 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     kernel_, method_ : Kernel, str
         The kernel of the graph and how it was computed; None if an operator or features were given.
     inertia_ : float
-        The objective.
+        The objective at the end.
     objectives_ : ndarray, (number of iterations + 1,)
         The objective before the first and after each iteration of the best run.
     n_iter_ : int
         Iterations of the best run.
+
+    See Also
+    --------
+    clustering_error : The distance of two clusterings.
 
     Examples
     --------
@@ -116,7 +125,18 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the estimator; parameters of the kernel replace it by a new one."""
+        """Set parameters of the estimator; parameters of the kernel replace it by a new one.
+
+        Parameters
+        ----------
+        **params : object
+            New values by name; ``kernel__sigma=2.0`` gives the estimator another kernel.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
         of_kernel = {name: params.pop(name) for name in list(params) if name.startswith("kernel__")}
         super().set_params(**params)
         if of_kernel:
@@ -132,9 +152,21 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : Graph, KernelOperator, (n, n), or features, sparse or dense, (n, d)
-            An array is treated as features, even if it is square.
-        y : ignored
+            What to cluster. An array is treated as features, even if it is square.
+        y : object
+            No effect; scikit-learn passes it.
         sample_weight : array of float, (n,), optional
+            Weights w_i of nodes in the objective, not negative; all are one by default.
+
+        Returns
+        -------
+        self : KernelKMeans
+            The fitted estimator.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If labels still change after ``max_iter`` iterations.
         """
         k = None if self.n_clusters is None else whole_number("n_clusters", self.n_clusters, 1)
         starts = whole_number("n_init", self.n_init, 1)
@@ -182,7 +214,13 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
         return self
 
     def explain(self) -> Explanation:
-        """Say in words and numbers what was clustered."""
+        """Say in words and numbers what was clustered.
+
+        Returns
+        -------
+        Explanation
+            Prints as its ``text``.
+        """
         check_is_fitted(self, "labels_")
         return self._explanation
 
@@ -248,14 +286,23 @@ def _given_labels(init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
 
 
 def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
-    """Return E_c, the fraction of pairs that one clustering joins and the other separates (Sec. 3.3).
+    r"""Return E_c, the fraction of pairs of nodes that one clustering joins and the other separates.
 
-    It costs O(n + k²) and is one minus the Rand index.
+    .. math:: E_c = \frac{2}{n (n - 1)} \, \#\{ i < j : [a_i = a_j] \ne [b_i = b_j] \}
+
+    It is one minus the Rand index, and the error of Sec. 3.3 of the paper. It costs O(n + k²) for k clusters.
 
     Parameters
     ----------
-    a, b : array, (n,)
-        Labels of the same n ≥ 2 nodes; which label a cluster has does not matter.
+    a : array, (n,)
+        Labels of n ≥ 2 nodes; which label a cluster has does not matter.
+    b : array, (n,)
+        Other labels of the same nodes.
+
+    Returns
+    -------
+    float
+        From 0, for equal clusterings, to 1.
 
     Examples
     --------

@@ -49,19 +49,30 @@ TOLERANCE = {"walks": 1e-6, "polynomial": 1e-10}
 
 @dataclass(frozen=True, eq=False)
 class ODESolution:
-    """A solution of x' = Gx + y(t) at some times.
+    """A solution of x' = Gx + y(t) at some times; ``solve_ode`` returns it.
 
     Attributes
     ----------
-    t : ndarray, (n_times,)
+    t : ndarray of float64, (n_times,)
         The times.
-    x : ndarray, (n_times, n)
+    x : ndarray of float64, (n_times, n)
         The state at the requested nodes.
-    stderr : ndarray, (n_times, n)
+    stderr : ndarray of float64, (n_times, n)
         Standard error of x over walks and, with Monte Carlo quadrature, over times; 0 where the
         solution is deterministic.
     growth : float
-        No solution grows faster than e^(growth · t); 0 for diffusion.
+        No solution grows faster than e^(growth · t), in one over the unit of time; 0 for diffusion.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> path = wk.Graph.from_edges([(0, 1), (1, 2)])
+    >>> solution = wk.solve_ode(path, None, [1.0, 5.0], initial=[3.0, 0.0, 0.0], matrix="combinatorial")
+    >>> solution.x.round(3)
+    array([[1.577, 0.95 , 0.473],
+           [1.01 , 1.   , 0.99 ]])
+    >>> solution.steady_state().round(3)
+    array([1., 1., 1.])
     """
 
     t: NDArray[np.float64]
@@ -71,7 +82,18 @@ class ODESolution:
     _equation: tuple[Generator, NDArray[np.float64] | None, NDArray[np.float64]] = field(repr=False)
 
     def steady_state(self) -> NDArray[np.float64]:
-        """Return lim x(t) on all nodes, (n_nodes,); raise ValueError if there is no limit."""
+        """Return the limit of x(t) for large t on all nodes.
+
+        Returns
+        -------
+        ndarray of float64, (n_nodes,)
+            The limit, in the order of the ids.
+
+        Raises
+        ------
+        ValueError
+            If there is no limit: solutions grow, or the source depends on time.
+        """
         G, source, initial = self._equation
         if source is None:
             raise ValueError("No steady state: the source changes with time.")
@@ -145,7 +167,9 @@ def solve_ode(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> ODESolution:
-    """Solve x' = Gx + y(t) from x(0) on the nodes of a graph.
+    r"""Solve a linear differential equation on the nodes of a graph: heat that spreads, with sources.
+
+    .. math:: \frac{dx}{dt} = G x + y(t), \qquad x(t) = e^{tG} x(0) + \int_0^t e^{(t - s) G} \, y(s) \, ds
 
     Without further options the solution is deterministic, accurate to ten digits, and costs some tens of
     sparse products. Walks are for a few ``nodes`` of a graph that is too large for that, because their cost
@@ -158,9 +182,9 @@ def solve_ode(
         The graph.
     source : array of float, (n_nodes,), or callable, or None
         y in the order of the ids (of ``graph.labels``), constant or as a function of time that returns such
-        an array; None for no source.
+        an array, in the unit of x per unit of time; None for no source.
     t : float or array of float, (n_times,)
-        Output times, positive and increasing.
+        Output times, positive and increasing. Their unit is that of one over the entries of G.
     initial : array of float, (n_nodes,), optional
         x(0); zero if not given.
     matrix : {"laplacian", "combinatorial", "normalized", "adjacency", "positive-laplacian"}
@@ -182,19 +206,24 @@ def solve_ode(
         "symmetric" walks from both ends and has less variance; "lazy" walks from the requested nodes only,
         and is the choice of "auto" if ``nodes`` are given.
     quadrature : {"gauss-legendre", "monte-carlo"}
-        Rule for the integral over the source; the second is the paper's.
+        Rule for the integral over the source; "monte-carlo" is the paper's, with a larger error.
     n_points : int, optional
         Points of the rule; as many as a smooth source needs, or 10 Monte Carlo samples, if not given.
     density : distribution, optional
         With ``rvs`` and ``pdf`` on [0, last t], as scipy.stats has them; uniform if not given.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and products with the matrix made: see ``walkernel.engines``.
+        Where walks are sampled, and products with the matrix made: see :mod:`walkernel.engines`.
     progress : callable, optional
         Called with (parts done, parts in all).
 
     Returns
     -------
     ODESolution
+        Times, states and standard errors.
+
+    See Also
+    --------
+    Diffusion : The kernel of the equation without a source.
 
     Examples
     --------

@@ -106,36 +106,42 @@ class RidgeEstimator(NodeEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
-    """Ridge regression on nodes: minimise Σ_i w_i (y_i − g_i − b)² + α ‖g‖²_K over functions g and b.
+    r"""Kernel ridge regression on nodes: values at all nodes, from some known ones.
+
+    .. math:: \min_{g, b} \; \sum_i w_i \left(y_i - g(x_i) - b\right)^2 + \alpha \, \|g\|_K^2, \qquad
+        g(z) = \sum_i K(z, x_i) \, c_i
 
     The kernel and α minimise the mean squared error of predictions of each node from the others.
 
     Parameters
     ----------
     graph : Graph
-        The graph.
+        The graph. Nodes are X in ``fit`` and ``predict``.
     kernel : Kernel, optional
         The kernel, positive semidefinite. None compares Diffusion and Matérn kernels of several widths.
     method : {"auto", "polynomial", "walks"}
         How the kernel is computed: exact rows by polynomials of the matrix, or features of walks. "auto"
         takes exact rows unless there are more than 4096 nodes with values or the graph is too large.
     normalize : bool
-        Divide the kernel by √(K_ii K_jj).
+        Divide the kernel by √(K_ii K_jj), so that all nodes vary alike before any value is seen. Without it,
+        nodes of low degree vary more.
     alpha : float, optional
-        Strength of the penalty, positive; chosen by leave-one-out if not given.
+        Strength α of the penalty, positive: the variance of the noise in units of the prior variance, if K is
+        normalised. Larger values give smoother functions. Chosen by leave-one-out if not given.
     fit_intercept : bool
         Whether to fit b, which is not penalised.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if ``fit`` warns of the error of features.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. A sampler that is given implies walks.
-    tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and the maximum number of iterations; ``fit``
-        raises RuntimeError if they do not converge.
+    tol : float
+        Relative residual that conjugate gradients must reach.
+    max_iter : int
+        Maximum number of iterations of conjugate gradients; RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -150,9 +156,13 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     dual_coef_ : ndarray, (n, n_outputs)
         Coefficients of the kernel at the distinct nodes, in the order of their ids.
     intercept_ : float or ndarray, (n_outputs,)
-        b.
+        The intercept b.
     n_iter_ : int
         Iterations of conjugate gradients; 0 for a direct solution.
+
+    See Also
+    --------
+    NodeGPRegressor : Predictions with standard deviations.
 
     Examples
     --------
@@ -171,9 +181,17 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            A repeated node must have the same value each time; its weights are added.
+            Nodes of known values, by the addressing rule. A repeated node must have the same value each time;
+            its weights are added.
         y : array of float, (n,) or (n, n_outputs)
+            Known values.
         sample_weight : array of float, (n,), optional
+            Weights w_i of the squared errors, not negative; all are one by default.
+
+        Returns
+        -------
+        self : NodeRidge
+            The fitted estimator.
         """
         self._check_sampling()
         ids = node_ids(self.graph, X)
@@ -199,14 +217,30 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
 
     @door
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return g + b at some nodes, (n,) or (n, n_outputs)."""
+        """Return g + b at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray of float64, (n,) or (n, n_outputs)
+            Predicted values, in the unit of y.
+        """
         ids = self._requested_ids(X)
         return self._predict_columns(ids).reshape(ids.size, *self._shape)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
-    """Ridge regression on indicators of classes: one factorisation for all of them.
+    r"""Classification of nodes by ridge regression on indicators of the classes.
+
+    .. math:: \min_{g_c, b_c} \; \sum_i w_i \left(Y_{ic} - g_c(x_i) - b_c\right)^2 + \alpha \, \|g_c\|_K^2
+        \quad \text{for each class } c
+
+    Y_ic is the indicator of the class of observation i. One factorisation serves all classes.
 
     The kernel and the penalty minimise the logarithmic loss of predictions of each labelled node from the
     others, which have a closed form. The same predictions calibrate the probabilities: these are the softmax
@@ -215,31 +249,35 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
     Parameters
     ----------
     graph : Graph
-        The graph.
+        The graph. Nodes are X in ``fit`` and ``predict``.
     kernel : Kernel, optional
         The kernel, positive semidefinite. None compares Diffusion and Matérn kernels of several widths.
     method : {"auto", "polynomial", "walks"}
         How the kernel is computed: exact rows by polynomials of the matrix, or features of walks. "auto"
         takes exact rows unless there are more than 4096 labelled nodes or the graph is too large.
     normalize : bool
-        Divide the kernel by √(K_ii K_jj).
+        Divide the kernel by √(K_ii K_jj), so that all nodes vary alike before any value is seen. Without it,
+        nodes of low degree vary more.
     alpha : float, optional
-        Strength of the penalty, positive; chosen by leave-one-out if not given.
+        Strength α of the penalty, positive: the variance of the noise in units of the prior variance, if K is
+        normalised. Larger values give smoother functions. Chosen by leave-one-out if not given.
     class_weight : None, "balanced" or dict
         Weights of the labels of each class. "balanced" gives all classes the same total weight, which serves
         macro-averaged scores.
     fit_intercept : bool
         Whether the scores have intercepts, which are not penalised.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if ``fit`` warns of the error of features.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. A sampler that is given implies walks.
-    tol, max_iter : float, int
-        Relative residual that conjugate gradients must reach, and the maximum number of iterations.
+    tol : float
+        Relative residual that conjugate gradients must reach.
+    max_iter : int
+        Maximum number of iterations of conjugate gradients; RuntimeError is raised if they do not converge.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -257,6 +295,10 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
         Coefficients of the kernel at the labelled nodes, in the order of their ids.
     n_iter_ : int
         Iterations of conjugate gradients; 0 for a direct solution.
+
+    See Also
+    --------
+    NodeGPClassifier : Probabilities from Gaussian processes.
 
     Examples
     --------
@@ -277,8 +319,14 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Nodes may repeat; their labels are counted.
+            Labelled nodes, by the addressing rule. They may repeat; their labels are counted.
         y : array of labels, (n,)
+            Classes: numbers or text, at least two different ones.
+
+        Returns
+        -------
+        self : NodeRidgeClassifier
+            The fitted estimator.
         """
         self._check_sampling()
         classes, ids, counts = count_labels(self.graph, X, y)
@@ -299,19 +347,52 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
 
     @door
     def decision_function(self, X: Any) -> Array:
-        """Return the score of each class at some nodes, (n, n_classes); their difference, (n,), for two."""
+        """Return the score of each class at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray of float64, (n, n_classes) or (n,)
+            Scores; for two classes, the score of the second less that of the first.
+        """
         scores = self._predict_columns(self._requested_ids(X))
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
     @door
     def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class at some nodes, (n, n_classes), classes as in ``classes_``."""
+        """Return the probability of each class at some nodes: the softmax of the scores times ``sharpness_``.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray of float64, (n, n_classes)
+            Rows sum to one; classes are in the order of ``classes_``.
+        """
         scores = self._predict_columns(self._requested_ids(X))
         return np.asarray(scipy.special.softmax(self.sharpness_ * scores, axis=1))
 
     @door
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of the largest score at some nodes, (n,)."""
+        """Return the class of the largest score at some nodes.
+
+        Parameters
+        ----------
+        X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
+
+        Returns
+        -------
+        ndarray, (n,)
+            Labels, of the type that ``fit`` was given.
+        """
         scores = self._predict_columns(self._requested_ids(X))
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 

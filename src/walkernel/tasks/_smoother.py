@@ -24,7 +24,11 @@ from walkernel.walks import WalkSpec
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
-    """Predict v̂_i = Σ_j K_ij v_j / Σ_j K_ij over the known nodes j, or the sum alone.
+    r"""Predict values as means of the known ones, weighted by the kernel; no training.
+
+    .. math:: \hat v_i = \frac{\sum_j K_{ij} v_j}{\sum_j K_{ij}}, \qquad \text{sums over the known nodes } j
+
+    With ``average=False`` it is the sum in the numerator alone.
 
     With walks, those of the known nodes and of the requested nodes are independent, so sums are unbiased,
     also at known nodes. Kernels without a symmetric modulation function use the lazy pair, which walks from
@@ -33,7 +37,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
     Parameters
     ----------
     graph : Graph
-        The graph.
+        The graph, directed or not. Nodes are X in ``fit`` and ``predict``.
     kernel : Kernel, optional
         The kernel. None compares Diffusion and Matérn kernels of several widths by the squared error of each
         known value predicted from the others.
@@ -41,17 +45,18 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         How the kernel is computed: exactly by polynomials of the matrix, or from walks. "auto" is exact for
         undirected graphs that are not too large, unless the kernel has negative eigenvalues.
     average : bool
-        Divide by Σ_j K_ij: a weighted mean of the known values.
+        Divide by Σ_j K_ij: a weighted mean of the known values. Without it predictions fall to zero far from
+        known nodes.
     normalize : bool
-        Replace K by K_ij / √(K_ii K_jj); with method "polynomial" only.
+        Replace K by K_ij / √(K_ii K_jj); with exact kernels only.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Standard errors fall as one over its square root.
     sampler : Sampler, optional
         How walks are drawn; chosen for the kernel if not given. A sampler that is given implies walks.
     random_state : int, RandomState or None
         Seed of the walks; None is 0.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled, and exact rows computed: see ``walkernel.engines``.
+        Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -63,6 +68,10 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         "symmetric" or "lazy"; None without walks.
     sampler_ : Sampler or None
         The sampler that is used.
+
+    See Also
+    --------
+    NodeRidge : Fits the known values instead of averaging them.
 
     Examples
     --------
@@ -79,13 +88,20 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
 
     @door
     def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
-        """Store the known values and walk from their nodes.
+        """Store the known values and choose the kernel; with walks, walk from their nodes.
 
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            A repeated node must have the same value each time, and counts once.
+            Nodes of known values, by the addressing rule. A repeated node must have the same value each time,
+            and counts once.
         y : array of float, (n,) or (n, n_outputs)
+            Known values.
+
+        Returns
+        -------
+        self : NodeSmoother
+            The fitted estimator.
         """
         self._check_sampling()
         check_flag("average", self.average)
@@ -136,6 +152,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
+            Any nodes of the graph.
         return_std : bool
             Also return standard errors, by the jackknife over at least 16 independent groups of walks. They
             measure the distance to the value of infinitely many walks, not to the truth. The walks of all
@@ -145,7 +162,15 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         Returns
         -------
         values : ndarray of float64, (n,) or (n, n_outputs)
-        stderr : ndarray of the same shape, if ``return_std``
+            The smoothed values, in the unit of y.
+        stderr : ndarray of float64, (n,) or (n, n_outputs)
+            Standard errors, if ``return_std``.
+
+        Warns
+        -----
+        UserWarning
+            If nodes have no positive sum of kernel values over the known nodes; they get the mean of the
+            known values.
 
         Examples
         --------

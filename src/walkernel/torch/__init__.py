@@ -16,12 +16,14 @@ except ImportError as error:
         "walkernel.torch needs PyTorch. Install it with `pip install walkernel[torch]`."
     ) from error
 
+from walkernel.torch._attention import masked_attention
 from walkernel.torch._bounds import Bounds, learned_bounds
 from walkernel.torch._expected import ExpectedError
 from walkernel.torch._fit_kernel import KernelFit, fit_to_kernel
 from walkernel.torch._fit_task import TaskFit, fit_to_task
 from walkernel.torch._held_out import HeldOutErrors, held_out_errors
 from walkernel.torch._losses import angular_loss, cross_entropy_loss, squared_loss
+from walkernel.torch._masked_module import MaskedAttention
 from walkernel.torch._modulation import FreeModulation, ModulationPair, NeuralModulation
 from walkernel.torch._modulation_files import load_modulation
 from walkernel.torch._training import Schedule
@@ -52,6 +54,7 @@ __all__ = [
     "KernelDiffusion",
     "KernelFit",
     "LaplacianEncoding",
+    "MaskedAttention",
     "ModulationPair",
     "NeuralModulation",
     "RandomWalkEncoding",
@@ -66,6 +69,7 @@ __all__ = [
     "held_out_errors",
     "learned_bounds",
     "load_modulation",
+    "masked_attention",
     "squared_loss",
 ]
 

@@ -15,11 +15,33 @@ from walkernel.torch._modulation import ModulationBase, check_modulation
 
 
 class Bounds(NamedTuple):
-    """How much a learned kernel can overfit.
+    r"""How much a learned kernel can overfit, by Theorem 2.3 and its corollary.
 
-    ``complexity`` is Theorem 2.3's bound on the empirical Rademacher complexity of its unit ball, with
-    ``αᵢ^(M) = |αᵢ|``; ``gap`` is an upper bound of the true error minus the margin loss, with probability
-    1 − δ (appendix A.4).
+    .. math:: \mathcal{R} \le \sqrt{\frac{1}{m} \sum_i |\alpha_i| \rho^i}, \qquad
+        \text{gap} = \frac{2}{\text{margin}} \mathcal{R} + 3 \sqrt{\frac{\log(2 / \delta)}{2m}}
+
+    Attributes
+    ----------
+    complexity : float
+        Theorem 2.3's bound ℛ on the empirical Rademacher complexity of the unit ball of the kernel.
+    gap : float
+        Upper bound of the true error minus the margin loss, with probability 1 − δ (appendix A.4).
+    spectral_radius : float
+        ρ, that of the matrix of the graph.
+    n_samples : int
+        m, the number of training nodes.
+    margin : float
+        The margin of the loss, in the unit of the scores.
+    delta : float
+        δ, the probability that the bound fails.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import FreeModulation, learned_bounds
+    >>> bounds = learned_bounds(FreeModulation([1.0, 0.5]), wk.load_dataset("karate").graph, n_samples=34)
+    >>> bounds.spectral_radius, round(bounds.complexity, 3)
+    (1.0, 0.257)
     """
 
     complexity: float
@@ -30,7 +52,13 @@ class Bounds(NamedTuple):
     delta: float
 
     def report(self) -> str:
-        """Return a description of the bounds."""
+        """Return a description of the bounds.
+
+        Returns
+        -------
+        str
+            Sentences with the numbers.
+        """
         return (
             f"Theorem 2.3 with ρ = {self.spectral_radius:.3g} and {self.n_samples} nodes: Rademacher "
             f"complexity at most {self.complexity:.4g}; error at most margin loss + {self.gap:.4g} (margin "
@@ -48,22 +76,29 @@ def learned_bounds(
     delta: float = 0.05,
     length: int | None = None,
 ) -> Bounds:
-    """Return Theorem 2.3's bound and its corollary's for a learned modulation.
+    """Return how much a learned modulation function can overfit: Theorem 2.3's bound and its corollary's.
 
     Parameters
     ----------
-    modulation : modulation
-        The learned modulation; α = f₁ * f₂.
+    modulation : NeuralModulation, FreeModulation or ModulationPair
+        The learned modulation function; α = f₁ * f₂.
     graph : Graph
         The graph, of which the spectral radius of M is used.
     n_samples : int
         Number of training nodes.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M.
-    margin, delta : float
-        The margin of the loss, and the probability that the bound fails.
+    margin : float
+        The margin of the loss, in the unit of the scores.
+    delta : float in (0, 1)
+        δ, the probability that the bound fails.
     length : int, optional
         Number of terms of f; as many as are not negligible if not given.
+
+    Returns
+    -------
+    Bounds
+        The bounds, and what they were computed from.
 
     Examples
     --------

@@ -28,20 +28,29 @@ from walkernel.walks import IndependentWalks, Sampler, step_law
 
 
 class ExpectedError:
-    """E‖K̂ − K‖²_F / ‖K‖²_F for independent walks on both sides, on one graph.
+    r"""The expected error of a kernel's estimate as a function of f, in closed form and differentiable.
+
+    .. math:: \mathbb{E} \, \frac{\| \widehat{K} - K \|_F^2}{\| K \|_F^2}
+        \quad \text{for independent walks on both sides}
+
+    Called with a modulation function, it returns the error as a tensor.
 
     Parameters
     ----------
     graph : Graph
         The graph; one dense matrix is stored for each length.
     kernel : Kernel
-        K.
+        K, on the matrix that is walked.
     n_walks : int
         Walks from each node, on each side.
     sampler : IndependentWalks
-        How walks are drawn.
+        How walks are drawn; other samplers have no closed form here.
     n_lengths : int
         Number of terms of f that are used.
+    device : device or str, optional
+        Where it is computed; the CPU if not given.
+    dtype : dtype
+        float64 or float32.
 
     Examples
     --------
@@ -109,7 +118,20 @@ class ExpectedError:
         first: Tensor,  # (lengths,)
         second: Tensor,  # (lengths,)
     ) -> Tensor:
-        """Return the relative error of a pair (f₁, f₂)."""
+        """Return the relative error of a pair of modulation functions, differentiable.
+
+        Parameters
+        ----------
+        first : Tensor, (n_lengths,)
+            f₁, the weights of the rows.
+        second : Tensor, (n_lengths,)
+            f₂, the weights of the columns.
+
+        Returns
+        -------
+        Tensor, ()
+            The expected error E‖K̂ − K‖²_F / ‖K‖²_F.
+        """
         left = self._moments(first, self._powers, self._visits[0])
         right = self._moments(second, self._powers.mT, self._visits[1])
         mean = _series(first, self._powers) @ _series(second, self._powers)

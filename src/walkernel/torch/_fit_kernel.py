@@ -47,11 +47,11 @@ NEGLIGIBLE = 1e-10
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelFit(Fit):
-    """What ``fit_to_kernel`` returns.
+    """A modulation function that was learned for a kernel; ``fit_to_kernel`` returns it.
 
     Attributes
     ----------
-    modulation : modulation
+    modulation : NeuralModulation, FreeModulation or ModulationPair
         The best that was found.
     kernel : Kernel
         The kernel that it estimates without bias: Σ (f * f)_k Mᵏ, which differs from the target kernel.
@@ -65,6 +65,15 @@ class KernelFit(Fit):
         Theorem 2.3 and its corollary for the learned kernel on the first graph.
     interrupted : bool
         Whether Ctrl-C ended the training early.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import Schedule, fit_to_kernel
+    >>> karate, short = wk.load_dataset("karate").graph, Schedule(n_epochs=10)
+    >>> fit = fit_to_kernel(karate, wk.Diffusion(1.0), 16, walks="expected", n_held_out=8, schedule=short)
+    >>> fit.history.shape, fit.modulation.modulation(3).shape
+    ((10,), (3,))
     """
 
     chosen_by: NDArray[np.float64]
@@ -81,7 +90,13 @@ class KernelFit(Fit):
         return self.errors.ratio_stderr
 
     def report(self) -> str:
-        """Return a description of what was learned."""
+        """Return a description of what was learned.
+
+        Returns
+        -------
+        str
+            Sentences with the numbers.
+        """
         e = self.errors
         return self._describe(
             f" from the best of {len(self.chosen_by)} starts",
@@ -108,7 +123,10 @@ def fit_to_kernel(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> KernelFit:
-    """Learn the modulation that minimises the expected squared error of K̂ for a number of walks.
+    r"""Learn the modulation function that minimises the expected squared error of a kernel's estimate.
+
+    .. math:: \min_f \; \mathbb{E} \, \frac{\| \Phi_f \Psi_f^\top - K \|_F^2}{\| K \|_F^2}
+        \quad \text{for a number of walks}
 
     Long walks are rare and their deposits have a large variance: an f that weights them less is biased, but
     has a smaller error. This holds for the same number of walks of the same sampler. With other walks, such
@@ -122,7 +140,7 @@ def fit_to_kernel(
     kernel : Kernel
         The kernel to estimate.
     n_walks : int
-        Walks from each node; with more walks, the learned f is closer to the unbiased one.
+        Walks from each node, of each side. With more walks, the learned f is closer to the unbiased one.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation or list of them, optional
@@ -141,11 +159,20 @@ def fit_to_kernel(
     schedule : Schedule, optional
         Number of epochs and rates; ``Schedule.paper()`` is that of the paper.
     seed : int
-        Seed of the walks and of random starts.
+        Seed of the walks and of random starts. Change it to see how much a result depends on them.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see :mod:`walkernel.engines`.
     progress : callable, optional
         Called with (epochs done, epochs in all).
+
+    Returns
+    -------
+    KernelFit
+        The modulation function, its kernel, and its errors on walks that were not used.
+
+    See Also
+    --------
+    held_out_errors : Errors of the learned function on another graph.
 
     Examples
     --------

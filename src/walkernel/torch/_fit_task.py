@@ -53,11 +53,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TaskFit(Fit):
-    """What ``fit_to_task`` returns.
+    """A modulation function that was learned for a task; ``fit_to_task`` returns it.
 
     Attributes
     ----------
-    modulation : modulation
+    modulation : NeuralModulation, FreeModulation or ModulationPair
         The best that was found, by its loss at the validation nodes.
     kernel : Kernel
         The kernel that it estimates: Σ (f * f)_k Mᵏ.
@@ -73,6 +73,15 @@ class TaskFit(Fit):
         The labels that columns of predictions stand for.
     interrupted : bool
         Whether Ctrl-C ended the training early.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import Schedule, fit_to_task
+    >>> mesh = wk.datasets.cylinder_mesh(8, 4)
+    >>> fit = fit_to_task(mesh.graph, range(34), mesh.normals, schedule=Schedule(n_epochs=5))
+    >>> fit.history.shape, fit.kernel.coefficients(2).shape
+    ((5,), (2,))
     """
 
     validation: NDArray[np.float64]
@@ -80,7 +89,13 @@ class TaskFit(Fit):
     classes: NDArray[Any] | None
 
     def report(self) -> str:
-        """Return a description of what was learned."""
+        """Return a description of what was learned.
+
+        Returns
+        -------
+        str
+            Sentences with the numbers.
+        """
         before = self.validation[0, 1]
         return self._describe(
             "", f"Loss at the validation nodes: {before:.5g} before, {self.loss:.5g} at best."
@@ -111,7 +126,11 @@ def fit_to_task(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> TaskFit:
-    """Learn the modulation that best predicts values at nodes from values at others, for any loss.
+    r"""Learn the modulation function that best predicts values at some nodes from values at others.
+
+    .. math:: \min_f \; \sum_{i \text{ hidden}} \text{loss}
+        \Big(\sum_{j \text{ known}} \widehat{K}_{ij} \, y_j, \; y_i\Big)
+        , \qquad \widehat{K} = \Phi_f \Psi_f^\top
 
     Parameters
     ----------
@@ -128,7 +147,7 @@ def fit_to_task(
         ``cross_entropy_loss`` or any differentiable function. On a CUDA device steps with the first three,
         from a bank, are recorded once and replayed, which is faster.
     n_walks : int
-        Walks from each node.
+        Walks from each node. The learned f serves this number: with fewer walks it weights long ones less.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
     modulation : modulation, optional
@@ -144,9 +163,10 @@ def fit_to_task(
     n_samples : int
         Samples of the bank.
     masked : float
-        Share of the training nodes that is hidden and predicted in an epoch.
+        Share of the training nodes, from 0 to 1, that is hidden and predicted in an epoch.
     validation : float
-        Share of the nodes that is held out, to decide when to stop and which parameters are best.
+        Share of the nodes, from 0 to 1, that is held out, to decide when to stop and which parameters are
+        best.
     normalize : bool
         Divide predictions by Σ_j K̂_ij.
     batch_size : int, optional
@@ -158,9 +178,14 @@ def fit_to_task(
     seed : int
         Seed of the walks and of the choice of nodes.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see :mod:`walkernel.engines`.
     progress : callable, optional
         Called with (epochs done, epochs in all).
+
+    Returns
+    -------
+    TaskFit
+        The modulation function, its kernel, and the losses.
 
     Examples
     --------

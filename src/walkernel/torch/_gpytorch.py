@@ -50,7 +50,7 @@ class GRFKernel(GPyTorchKernel):
         A positive semidefinite kernel, whose lengthscale, if it has one, is trained as ``raw_lengthscale``
         and begins as it is; or a modulation function, whose parameters are trained.
     n_walks : int
-        Walks from each node.
+        Walks from each node. More walks lower the bias of the diagonal.
     sampler : Sampler, optional
         How walks are drawn. If not given, ``choose_sampler`` chooses for kernels of 1/8 to 1.5 times the
         lengthscale, as ``NodeGPRegressor`` does when it starts from the same kernel. Walks are not sampled
@@ -64,8 +64,9 @@ class GRFKernel(GPyTorchKernel):
     matrix : {"normalized", "adjacency", "combinatorial"}, optional
         The matrix of a modulation, "normalized" if not given; kernels have their own.
     lengthscale_prior : gpytorch.priors.Prior, optional
+        Prior of the lengthscale; none if not given.
     lengthscale_constraint : gpytorch.constraints.Interval, optional
-        ``Positive()`` if not given.
+        Range of the lengthscale; ``Positive()`` if not given.
     batch_shape : torch.Size
         Shape of a batch of lengthscales.
     device : device or str, optional
@@ -73,7 +74,7 @@ class GRFKernel(GPyTorchKernel):
     dtype : dtype
         float64 or float32.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see :mod:`walkernel.engines`.
 
     Attributes
     ----------
@@ -159,6 +160,11 @@ class GRFKernel(GPyTorchKernel):
     def as_kernel(self) -> Kernel:
         """Return the current kernel, usable wherever kernels are.
 
+        Returns
+        -------
+        Kernel
+            The kernel with the lengthscale, or the modulation function, as it is now.
+
         Examples
         --------
         >>> import walkernel as wk
@@ -176,7 +182,13 @@ class GRFKernel(GPyTorchKernel):
         return self.kernel.with_lengthscale(self.lengthscale.item())
 
     def modulation(self) -> Tensor:
-        """Return the current f at all lengths of the walks, differentiable, (…, n_lengths)."""
+        """Return the current f at all lengths of the walks, differentiable.
+
+        Returns
+        -------
+        Tensor, (…, n_lengths)
+            The values of f.
+        """
         length = self.walks.n_lengths
         if isinstance(self.kernel, Modulation):
             return self.kernel(length)
@@ -195,7 +207,26 @@ class GRFKernel(GPyTorchKernel):
         last_dim_is_batch: bool = False,
         **params: Any,
     ) -> WalkCovariance | Tensor:  # (…, n, m), or (…, n) if ``diag``
-        """Return the covariance between nodes."""
+        """Return the covariance between nodes; GPyTorch calls it.
+
+        Parameters
+        ----------
+        x1 : Tensor, (…, n) or (…, n, 1)
+            Ids of nodes.
+        x2 : Tensor, (…, m) or (…, m, 1)
+            Ids of nodes.
+        diag : bool
+            Return the diagonal alone.
+        last_dim_is_batch : bool
+            Refused if set: a node is one number.
+        **params : object
+            No effect; GPyTorch passes them.
+
+        Returns
+        -------
+        WalkCovariance or Tensor
+            The covariance, (…, n, m), or its diagonal, (…, n).
+        """
         if last_dim_is_batch:
             refuse("last_dim_is_batch", "False", last_dim_is_batch)
         if self.has_lengthscale and not self.training:

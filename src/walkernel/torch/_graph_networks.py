@@ -67,7 +67,7 @@ class KernelDiffusion(BaseTransform):
     seed : int
         Key of the randomness of walks.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see :mod:`walkernel.engines`.
 
     Examples
     --------
@@ -112,7 +112,18 @@ class KernelDiffusion(BaseTransform):
 
     @door
     def forward(self, data: Data) -> Data:
-        """Return the data with other edges."""
+        """Return the data with other edges.
+
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+            A graph with ``edge_index``.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            The same object.
+        """
         _check_data(data)
         index, weights, n_nodes = data.edge_index, _weights_of(data), data.num_nodes
         if n_nodes:
@@ -198,7 +209,18 @@ class RandomWalkEncoding(BaseTransform):
 
     @door
     def forward(self, data: Data) -> Data:
-        """Return the data with the encoding and its standard errors."""
+        """Return the data with the encoding and its standard errors.
+
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+            A graph with ``edge_index``.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            The same object.
+        """
         _check_data(data)
         value = stderr = np.zeros((data.num_nodes, self.walk_length))
         if data.num_nodes:
@@ -261,7 +283,18 @@ class LaplacianEncoding(BaseTransform):
 
     @door
     def forward(self, data: Data) -> Data:
-        """Return the data with the encoding."""
+        """Return the data with the encoding.
+
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+            A graph with ``edge_index``.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            The same object.
+        """
         _check_data(data)
         columns = np.zeros((data.num_nodes, self.k))
         if data.num_nodes:

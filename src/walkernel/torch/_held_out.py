@@ -83,9 +83,40 @@ def check_pairs(
 
 
 class HeldOutErrors(NamedTuple):
-    """Mean squared relative errors ‖K̂ − K‖²_F / ‖K‖²_F, and standard errors, on the same walks.
+    """Errors of estimates with a learned and with the unbiased modulation function, on the same walks.
 
-    ``ratio`` is learned / unbiased, ``z`` the difference unbiased − learned in its standard errors.
+    They are mean squared relative errors ‖K̂ − K‖²_F / ‖K‖²_F.
+
+    Attributes
+    ----------
+    learned : float
+        Error with the learned modulation function.
+    learned_stderr : float
+        Its standard error over samples of walks.
+    unbiased : float
+        Error with the modulation function of the kernel itself.
+    unbiased_stderr : float
+        Its standard error.
+    ratio : float
+        The ratio learned / unbiased; below 1 learning has paid.
+    ratio_stderr : float
+        Its standard error.
+    z : float
+        The difference unbiased − learned in its standard errors.
+    n_samples : int
+        Number of samples of walks.
+    ensembles : str
+        "independent" or "shared": whether the two sides of the kernel had walks of their own.
+
+    Examples
+    --------
+    >>> import walkernel as wk
+    >>> from walkernel.torch import FreeModulation, held_out_errors
+    >>> kernel, karate = wk.Diffusion(1.0), wk.load_dataset("karate").graph
+    >>> f = FreeModulation(kernel.modulation(20))  # the unbiased one itself
+    >>> errors = held_out_errors(karate, kernel, f, n_walks=8, sampler=wk.IndependentWalks(0.5), n_samples=4)
+    >>> errors.ratio, errors.n_samples
+    (1.0, 4)
     """
 
     learned: float
@@ -118,8 +149,8 @@ def held_out_errors(
     graph : Graph
         Any graph with at most a few thousand nodes, because K is computed exactly.
     kernel : Kernel
-        K.
-    modulation : modulation
+        K, whose own modulation function is the unbiased one.
+    modulation : NeuralModulation, FreeModulation or ModulationPair
         The learned modulation, for instance of another graph.
     n_walks : int
         Walks from each node.
@@ -128,11 +159,16 @@ def held_out_errors(
     seed : int
         Seed of the walks, which differ from those of a fit with the same seed.
     n_samples : int
-        Number of independent estimates, at least 2.
+        Number of independent estimates, at least 2. Four times as many halve the standard errors.
     ensembles : {"independent", "shared"}
         K̂ = Φ₁Φ₂ᵀ from two sets of walks, or ΦΦᵀ from one, as in the paper's tables.
     engine : {None, "cpu", "cuda"} or Engine
-        Where walks are sampled: see ``walkernel.engines``.
+        Where walks are sampled: see :mod:`walkernel.engines`.
+
+    Returns
+    -------
+    HeldOutErrors
+        The errors, their ratio and standard errors.
 
     Examples
     --------

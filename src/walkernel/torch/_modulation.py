@@ -60,7 +60,18 @@ class ModulationBase(nn.Module):
         return 0.0
 
     def coefficients(self, length: int) -> NDArray[np.float64]:
-        """Return the Taylor coefficients f₁ * f₂ of the exact kernel, (length,)."""
+        """Return the Taylor coefficients f₁ * f₂ of the kernel that is estimated.
+
+        Parameters
+        ----------
+        length : int
+            Number of coefficients.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            The coefficients, α₀ first.
+        """
         first, second = (_values(side) for side in self.sides(whole_number("length", length, 1)))
         return np.convolve(first, second)[:length]
 
@@ -85,7 +96,16 @@ class ModulationBase(nn.Module):
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
         """Write settings and parameters to a JSON file; numbers are kept to the last bit.
 
-        ``notes`` document the file, for instance what f was learned for; nothing depends on them.
+        Parameters
+        ----------
+        path : str or path
+            Where to write.
+        notes : mapping, optional
+            Notes that document the file, for instance what f was learned for; nothing depends on them.
+
+        See Also
+        --------
+        load_modulation : Read the file.
         """
         content = {"format": FORMAT, "notes": dict(notes or {}), **self.settings()}
         text = json.dumps(content, indent=1, default=_python_number)
@@ -113,7 +133,18 @@ class Modulation(ModulationBase):
         return f, f
 
     def modulation(self, length: int) -> NDArray[np.float64]:
-        """Return f(0) … f(length − 1) as an array, (length,)."""
+        """Return the values of f as an array.
+
+        Parameters
+        ----------
+        length : int
+            Number of values.
+
+        Returns
+        -------
+        ndarray of float64, (length,)
+            f(0) … f(length − 1).
+        """
         return _values(self(whole_number("length", length, 1)))
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
@@ -125,6 +156,11 @@ class Modulation(ModulationBase):
             Number of terms of f, zero beyond; as many as are not negligible if not given.
         matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
             The matrix M that f was learned for.
+
+        Returns
+        -------
+        Kernel
+            The kernel, without a gradient.
         """
         return SquaredSeries(self.modulation(self.n_terms() if length is None else length), matrix=matrix)
 
@@ -135,26 +171,34 @@ class Modulation(ModulationBase):
 
 
 class NeuralModulation(Modulation):
-    """f(l) = amplitude · decayˡ · softplus(network(l)): the paper's network, or a larger one.
+    r"""A modulation function given by a small neural network of the length: the paper's, or a larger one.
 
-    The default is softplus(w₂ · relu(w₁ l + b₁) + b₂), with four parameters.
+    .. math:: f(l) = \text{amplitude} \cdot \text{decay}^l \cdot
+        \text{softplus}\left(w_2 \, \text{relu}(w_1 l + b_1) + b_2\right)
+
+    That is the default, with four parameters.
 
     Parameters
     ----------
     hidden : sequence of int
-        Widths of the hidden layers.
+        Widths of the hidden layers. Wider ones fit shapes that do not just decay.
     activation : {"relu", "leaky_relu", "softplus"}
         Activation of the hidden layers; "relu" units can die in training, the others cannot.
     signed : bool
         Omit the final softplus, so that f may be negative.
-    decay, amplitude : float
-        Fixed factors of f; decay is the paper's c where the matrix is c·D^-½AD^-½.
+    decay : float
+        Fixed factor of f at each step: the paper's c where the matrix is c·D^-½AD^-½. Choose it below 1 if
+        walks are long, so that their variance is finite.
+    amplitude : float
+        Fixed factor of f.
     init : {"flat", "random"}
         "flat" starts with f nearly amplitude · decayˡ and every unit alive; "random" as PyTorch does.
     seed : int
         Seed of the random initial values.
     device : device or str, optional
+        Where the parameters are placed; the CPU if not given.
     dtype : dtype
+        float64 or float32.
 
     Examples
     --------
@@ -210,7 +254,18 @@ class NeuralModulation(Modulation):
         last.bias.fill_(1.0 if self.signed else ONE)
 
     def forward(self, length: int) -> Tensor:
-        """Return f(0) … f(length − 1), (length,)."""
+        """Return the values of f, differentiable in the parameters.
+
+        Parameters
+        ----------
+        length : int
+            Number of values.
+
+        Returns
+        -------
+        Tensor, (length,)
+            f(0) … f(length − 1).
+        """
         first = self.layers[0].weight
         lengths = torch.arange(length, dtype=first.dtype, device=first.device)
         x = lengths[:, None]
@@ -226,18 +281,25 @@ class NeuralModulation(Modulation):
 
 
 class FreeModulation(Modulation):
-    """f(l) = amplitude · decayˡ · θ_l: one parameter for each length, zero beyond.
+    r"""A modulation function with one parameter for each length, zero beyond.
+
+    .. math:: f(l) = \text{amplitude} \cdot \text{decay}^l \cdot \theta_l
 
     Parameters
     ----------
     initial : int or array of float, (k,)
         Number of terms, which then start as amplitude · decayˡ; or f(0) … f(k − 1) themselves.
-    decay, amplitude : float
-        Scale of the terms a priori: f(l) is normal with standard deviation amplitude · decayˡ.
+    decay : float
+        Factor of the scale at each step: a priori f(l) is normal with standard deviation amplitude · decayˡ.
+    amplitude : float
+        Scale of f(0).
     strength : float
-        Weight of that prior: ``strength`` · Σ θ_l² / 2 is added to the loss; 0 for no prior.
+        Weight of that prior, in units of the loss. Increase it where few values are known: ``strength`` · Σ
+        θ_l² / 2 is added to the loss; 0 for no prior.
     device : device or str, optional
+        Where the parameters are placed; the CPU if not given.
     dtype : dtype
+        float64 or float32.
 
     Examples
     --------
@@ -273,7 +335,18 @@ class FreeModulation(Modulation):
         self.theta = nn.Parameter(torch.as_tensor(theta, dtype=check_dtype(dtype), device=device))
 
     def forward(self, length: int) -> Tensor:
-        """Return f(0) … f(length − 1), (length,)."""
+        """Return the values of f, differentiable in the parameters.
+
+        Parameters
+        ----------
+        length : int
+            Number of values.
+
+        Returns
+        -------
+        Tensor, (length,)
+            f(0) … f(length − 1).
+        """
         lengths = torch.arange(self.theta.shape[0], dtype=self.theta.dtype, device=self.theta.device)
         f = (self.amplitude * self.decay**lengths * self.theta)[:length]
         return nn.functional.pad(f, (0, length - f.shape[0]))
@@ -293,8 +366,10 @@ class ModulationPair(ModulationBase):
 
     Parameters
     ----------
-    first, second : Modulation
-        f₁ and f₂.
+    first : NeuralModulation or FreeModulation
+        f₁, the weights of the rows.
+    second : NeuralModulation or FreeModulation
+        f₂, the weights of the columns.
 
     Examples
     --------
@@ -319,7 +394,20 @@ class ModulationPair(ModulationBase):
         return self.first.penalty() + self.second.penalty()
 
     def as_kernel(self, *, length: int | None = None, matrix: str = "normalized") -> Kernel:
-        """Return the kernel with coefficients f₁ * f₂, of ``length`` terms each."""
+        """Return the kernel with coefficients f₁ * f₂, usable wherever kernels are.
+
+        Parameters
+        ----------
+        length : int, optional
+            Number of terms of f₁ and of f₂, zero beyond; as many as are not negligible if not given.
+        matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
+            The matrix M that the pair was learned for.
+
+        Returns
+        -------
+        Kernel
+            The kernel, without a gradient.
+        """
         n = self.n_terms() if length is None else whole_number("length", length, 1)
         first, second = (_values(side) for side in self.sides(n))
         return PowerSeries(np.convolve(first, second), matrix=matrix)

@@ -27,7 +27,26 @@ def load_modulation(
     device: torch.device | str | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> ModulationBase:
-    """Read a modulation that ``save`` wrote.
+    """Read a modulation function or a pair that ``save`` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    device : device or str, optional
+        Where its parameters are placed; the CPU if not given.
+    dtype : dtype
+        float64 or float32.
+
+    Returns
+    -------
+    NeuralModulation, FreeModulation or ModulationPair
+        The module, with the bits that were saved in double precision.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one of ``save``.
 
     Examples
     --------

@@ -100,7 +100,13 @@ class WalkCovariance(LinearOperator):
 
     @cached
     def to_dense(self) -> Tensor:
-        """Return K as a tensor, (…, rows, columns)."""
+        """Return the covariance as a tensor.
+
+        Returns
+        -------
+        Tensor, (…, rows, columns)
+            K.
+        """
         grams = [self.walks.gram(f, self._right) for f in self._each()]
         return torch.stack(grams).reshape(self.shape)
 

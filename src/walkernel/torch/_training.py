@@ -33,6 +33,17 @@ class Schedule:
     ``learning_rate`` · ``every`` / (1 − ``gamma``): 4 by default, and 0.4 with ``Schedule.paper()``, which is
     too little for most random starts.
 
+    Parameters
+    ----------
+    n_epochs : int
+        Number of epochs. Decrease it for a first try.
+    learning_rate : float
+        The rate of Adam at the beginning, in the unit of the parameters per epoch.
+    gamma : float in (0, 1]
+        Factor by which the rate falls.
+    every : int
+        Number of epochs after which it falls.
+
     Examples
     --------
     >>> from walkernel.torch import Schedule
@@ -53,7 +64,13 @@ class Schedule:
 
     @staticmethod
     def paper() -> Schedule:
-        """Return the schedule of Sec. 3.4: the rate falls after every epoch."""
+        """Return the schedule of Sec. 3.4 of the paper: the rate falls after every epoch.
+
+        Returns
+        -------
+        Schedule
+            With ``every=1``.
+        """
         return Schedule(every=1)
 
 

@@ -98,7 +98,20 @@ class WalkTensors:
         return self._loads.structure.shape[1]
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> WalkTensors:
-        """Return the walks on another device or with another dtype; itself if nothing changes."""
+        """Return the walks on another device or with another dtype; itself if nothing changes.
+
+        Parameters
+        ----------
+        device : device or str, optional
+            The device; the same if not given.
+        dtype : dtype, optional
+            float64 or float32; the same if not given.
+
+        Returns
+        -------
+        WalkTensors
+            The walks.
+        """
         device, dtype = _resolve_device(device or self.device), dtype or self.dtype
         if device == self.device and dtype == self.dtype:
             return self
@@ -107,9 +120,17 @@ class WalkTensors:
         return result
 
     def select(self, rows: ArrayLike | Tensor) -> WalkTensors:
-        """Return the walks from some start nodes, given by position; itself for all of them in order.
+        """Return the walks from some start nodes; itself for all of them in order.
 
-        Positions may repeat.
+        Parameters
+        ----------
+        rows : array or tensor of int
+            Positions of start nodes, which may repeat.
+
+        Returns
+        -------
+        WalkTensors
+            Walks from these nodes.
         """
         positions = self._positions(rows)
         n = self.shape[0]
@@ -140,24 +161,60 @@ class WalkTensors:
             f"lengths below {self.n_lengths}, {self.dtype}, {self.device})"
         )
 
+    @property
+    def structure(self) -> Structure:
+        """Where the entries of Φ are."""
+        return self._structure
+
     def entries(
         self,
         f: Tensor,  # (k,): zero beyond its end
     ) -> Tensor:  # (entries of Φ,)
-        """Return the entries of Φ_f in the order of their rows."""
+        """Return the entries of Φ_f in the order of their rows.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function, zero beyond its end.
+
+        Returns
+        -------
+        Tensor, (n_entries,)
+            The values of the sparse matrix.
+        """
         if not isinstance(f, Tensor) or f.ndim != 1 or f.shape[0] == 0:
             refuse("f", "a tensor of one dimension, not empty", f, error=TypeError)
-        self.check_dtype_and_device("f", f)
+        return self.entries_of_each(f[None]).squeeze(0)
+
+    def entries_of_each(
+        self,
+        functions: Tensor,  # (functions, k): zero beyond their end
+    ) -> Tensor:  # (functions, entries of Φ)
+        """Return the entries of Φ_f for several f at once."""
+        self.check_dtype_and_device("f", functions)
         n = self.n_lengths
-        f = f[:n] if f.shape[0] >= n else torch.nn.functional.pad(f, (0, n - f.shape[0]))
-        return (self._load_matrix @ f[:, None]).squeeze(1)
+        missing = max(0, n - functions.shape[1])
+        return (self._load_matrix @ torch.nn.functional.pad(functions[:, :n], (0, missing)).mT).mT
 
     def matmul(
         self,
         f: Tensor,  # (k,)
         x: Tensor,  # (nodes, c)
     ) -> Tensor:  # (start nodes, c)
-        """Return Φ_f x."""
+        """Return the product Φ_f x, differentiable in f and x.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function, zero beyond its end.
+        x : Tensor, (n_nodes, c)
+            Columns to multiply with.
+
+        Returns
+        -------
+        Tensor, (n, c)
+            The product.
+        """
         return multiply(self._structure, self.entries(f), self._columns(x, 1))
 
     def matmul_at(
@@ -180,14 +237,38 @@ class WalkTensors:
         f: Tensor,  # (k,)
         y: Tensor,  # (start nodes, c)
     ) -> Tensor:  # (nodes, c)
-        """Return Φ_fᵀ y."""
+        """Return the product Φ_fᵀ y, differentiable in f and y.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function, zero beyond its end.
+        y : Tensor, (n, c)
+            Columns to multiply with.
+
+        Returns
+        -------
+        Tensor, (n_nodes, c)
+            The product.
+        """
         return multiply(self._structure, self.entries(f), self._columns(y, 0), transposed=True)
 
     def dense(
         self,
         f: Tensor,  # (k,)
     ) -> Tensor:  # (start nodes, nodes)
-        """Return Φ_f as a dense matrix."""
+        """Return Φ_f as a dense matrix.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function, zero beyond its end.
+
+        Returns
+        -------
+        Tensor, (n, n_nodes)
+            The features.
+        """
         flat = self._structure.rows.long() * self.shape[1] + self._structure.columns
         zeros = torch.zeros(self.shape[0] * self.shape[1], dtype=self.dtype, device=self.device)
         return zeros.index_add(0, flat, self.entries(f)).reshape(self.shape)
@@ -196,7 +277,18 @@ class WalkTensors:
         self,
         f: Tensor,  # (k,)
     ) -> Tensor:  # (start nodes,)
-        """Return ‖Φ_i‖², the diagonal of Φ Φᵀ."""
+        """Return the squared norms ‖Φ_i‖² of rows, the diagonal of ΦΦᵀ.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function, zero beyond its end.
+
+        Returns
+        -------
+        Tensor, (n,)
+            The squared norms.
+        """
         zeros = torch.zeros(self.shape[0], dtype=self.dtype, device=self.device)
         return zeros.index_add(0, self._structure.rows, self.entries(f).square())
 
@@ -205,7 +297,20 @@ class WalkTensors:
         f: Tensor,  # (k,)
         other: WalkTensors,
     ) -> Tensor:  # (start nodes, start nodes of the other)
-        """Return Φ_f Ψ_fᵀ as a dense matrix, with Ψ the features of other walks on the same nodes."""
+        """Return Φ_f Ψ_fᵀ as a dense matrix, with Ψ the features of other walks on the same nodes.
+
+        Parameters
+        ----------
+        f : Tensor, (k,)
+            The modulation function of both, zero beyond its end.
+        other : WalkTensors
+            The other walks.
+
+        Returns
+        -------
+        Tensor, (n, n of the other walks)
+            Products of rows.
+        """
         a = self.entries(f)
         return gram(self._structure, a, other._structure, a if other is self else other.entries(f))
 
