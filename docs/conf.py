@@ -23,7 +23,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
-html_static_path, html_css_files = ["_static"], ["site.css"]
+html_static_path, html_css_files = ["_static"], ["site.css", "gallery.css"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -78,8 +78,6 @@ FLAT = (
 )
 html_sidebars = {page: [] for page in FLAT}
 html_show_sourcelink = False
-html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
 
 
 def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:
