@@ -46,6 +46,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),
     "image_srcset": ["2x"],
     "show_signature": False,
+    "write_computation_times": False,  # pages with scripts of another machine
     "download_all_examples": False,
     "reset_modules": ("matplotlib",),
 }
@@ -77,7 +78,7 @@ FLAT = (
     "scale",
 )
 html_sidebars = {page: [] for page in FLAT}
-html_show_sourcelink = False
+html_show_sourcelink = html_domain_indices = False
 
 
 def is_inherited(app: Any, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:
