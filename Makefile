@@ -7,10 +7,13 @@
 # make docs GALLERY=off      the same without running the examples: no pictures in the gallery
 # make test-docs  the built site in Chromium: links, search, looks (Debian: chromium, chromium-driver)
 # make linkcheck  links of the site that lead elsewhere; needs a network
+# make dist       the wheel and the source distribution, built and checked, in dist
+# make test-min   tests with the oldest versions of all dependencies (constraints-min.txt)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MIN := .venv-min
 # modules are compiled when they are imported, which most of those installed never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
@@ -20,9 +23,9 @@ export MPLBACKEND = agg
 # one test on each core: neither walks nor linear algebra take more threads than a test asks for
 WORKERS ?= auto
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
-test test-all: export WALKERNEL_NUM_THREADS = 1
-test test-all: export OMP_NUM_THREADS = 1
-test: export WALKERNEL_TEST_DEPTH = short
+test test-all test-min: export WALKERNEL_NUM_THREADS = 1
+test test-all test-min: export OMP_NUM_THREADS = 1
+test test-min: export WALKERNEL_TEST_DEPTH = short
 test-all: export WALKERNEL_TEST_DEPTH = long
 
 # tests of other things than compiled loops, which are slow where loops are not compiled
@@ -35,7 +38,7 @@ NOT_LOOPS := tasks plots experiments planning/test_plan.py planning/test_plannin
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
 
-.PHONY: demo test test-all test-docs lint docs linkcheck bench clean
+.PHONY: demo test test-all test-min test-docs lint docs linkcheck dist bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkernel demo
@@ -53,9 +56,13 @@ test-all: $(VENV)/.test
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 
+# the tests that call the dependencies most
+test-min: $(MIN)/.test
+	env -u WALKERNEL_DATA $(MIN)/bin/python $(PYTEST) -q -m "not deep and not gpu" tests/unit tests/contracts
+
 lint: $(VENV)/.lint $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks examples hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -69,6 +76,12 @@ test-docs: $(VENV)/.browser
 linkcheck: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/linkcheck
 
+dist: $(VENV)/.dist
+	rm -rf dist
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/tasks.py
@@ -81,7 +94,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/gp.py calibration scale --quick
 
 clean:
-	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MIN) dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "walkernel needs Python 3.11 or newer; set PYTHON=")'
@@ -105,4 +118,13 @@ $(VENV)/.browser: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dist]'
+	@touch $@
+
+$(MIN)/.test: pyproject.toml constraints-min.txt
+	$(PYTHON) -m venv --clear $(MIN)
+	$(MIN)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt --editable '.[test]'
 	@touch $@

@@ -3,9 +3,11 @@
 import csv
 import json
 import os
+import platform
 import re
 import shlex
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import walkernel as wk
 import walkernel.plots
 from commands import call, run, succeed
 from walkernel.cli import app
+from walkernel.cli._about import PACKAGES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "command_line.md"
 FRIENDS = "Ada,Ben,2\nBen,Cem,0.5\nCem,Dan,1\nDan,Ada,1\nDan,Eve,3\n"
@@ -499,8 +502,29 @@ class TestAbout:
         found = json.loads(succeed("info", "--json"))
         assert (found["walkernel"], found["numpy"]) == (wk.__version__, np.__version__)
         assert (found["threads"], found["cache_folder"], found["cache_bytes"]) == (3, str(tmp_path), 1000)
-        assert found["gpu"] in (True, False)
-        assert str(tmp_path) in succeed("info")
+        assert found["cpus"] >= 1
+        assert found["engine"] == "CPU(n_threads=None)"
+        assert (found["numba_cache_writable"], Path(found["numba_cache"]).is_dir()) == (True, True)
+        assert f"WALKERNEL_CACHE={tmp_path}" in found["variables"]
+        text = succeed("info")
+        assert all(said in text for said in (str(tmp_path), platform.platform(), *found["blas"]))
+
+    def test_info_of_a_broken_installation(self, monkeypatch):
+        """What a report is about does not keep the report from being written."""
+        monkeypatch.setenv("WALKERNEL_NUM_THREADS", "many")
+        monkeypatch.setenv("WALKERNEL_ENGINE", "abacus")
+        found = json.loads(succeed("info", "--json"))
+        assert "must be a whole number" in found["threads"]
+        assert "abacus" in found["engine"]
+        assert {"WALKERNEL_ENGINE=abacus", "WALKERNEL_NUM_THREADS=many"} <= set(found["variables"])
+
+    def test_info_names_all_dependencies(self):
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+        extras = project["optional-dependencies"]
+        of_users = set(extras) - {"all", "test", "lint", "docs", "dist"}
+        needed = [*project["dependencies"], *(one for name in of_users for one in extras[name])]
+        names = {re.match(r"[\w-]+", requirement)[0] for requirement in needed}
+        assert set(PACKAGES) == names - {"walkernel"}
 
 
 class TestFolders:

@@ -2,15 +2,20 @@
 
 import doctest
 import importlib
+import importlib.util
 import os
 import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import walkernel
 
@@ -63,6 +68,59 @@ def test_read_only_install_without_a_home(tmp_path):
 
 
 def test_version_is_said_once():
-    assert f'version = "{walkernel.__version__}"' in (ROOT / "pyproject.toml").read_text()
-    assert f"## [{walkernel.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
-    assert f"version: {walkernel.__version__}" in (ROOT / "CITATION.cff").read_text()
+    """The build reads it from the package; the citation and the changelog are about the same version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    assert "version" not in project["project"]
+    named = ROOT / project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{walkernel.__version__}"\n' in named.read_text()
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    heading = re.search(r"^## \[(.*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert citation["version"] == heading[1] == walkernel.__version__
+    assert str(citation["date-released"]) == heading[2]
+
+
+def build_hook():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_description_has_no_relative_links():
+    """An index shows the README alone: links to files beside it go to the source, or are left out."""
+    readme, absolute = (ROOT / "README.md").read_text(), build_hook().with_absolute_links
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", readme)
+    assert pictures
+    linked = absolute(readme, "https://host.example/us/walkernel", "1.0")
+    assert f"https://host.example/us/walkernel/raw/v1.0/{pictures[0]}" in linked
+    assert "https://host.example/us/walkernel/blob/v1.0/docs/start.md" in linked
+    assert set(re.findall(r"\]\((\w+):", linked)) == {"https"}
+    plain = absolute(readme, "", "1.0")
+    assert not re.search(r"\]\((?!https?:|#)", plain)
+    assert "![" not in plain
+
+
+def test_what_is_shipped(tmp_path):
+    """The wheel has the package and its licence alone; the source has what builds and tests it."""
+    script = f"from hatchling.build import *; build_wheel({str(tmp_path)!r}); build_sdist({str(tmp_path)!r})"
+    environment = {name: value for name, value in os.environ.items() if name != "WALKERNEL_SOURCE_URL"}
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True, capture_output=True)
+    [wheel], [source] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    ours = {name for name in names if name.startswith("walkernel/")}
+    here = Path(walkernel.__file__).parent
+    assert ours == {
+        f"walkernel/{path.relative_to(here)}" for path in [*here.rglob("*.py"), here / "py.typed"]
+    }
+    about = f"walkernel-{walkernel.__version__}.dist-info"
+    assert names - ours == {
+        f"{about}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
+    }
+    with tarfile.open(source) as archive:
+        files = archive.getmembers()
+    kept = {file.name.partition("/")[2] for file in files}
+    assert {"pyproject.toml", "hatch_build.py", "Makefile", "LICENSE", "constraints.txt"} <= kept
+    assert {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py")} <= kept
+    assert not [file.name for file in files if file.size > 2**19 or file.name.endswith((".png", ".npz"))]
+    assert not [name for name in kept if name.startswith(("benchmarks/results", ".venv"))]

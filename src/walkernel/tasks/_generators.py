@@ -161,7 +161,8 @@ def null_space(G: Generator) -> scipy.sparse.csr_array:
     graph = G.graph
     A = graph.to_scipy()
     positive, negative = A.maximum(0), (-A).maximum(0)
-    cover = scipy.sparse.block_array([[positive, negative], [negative, positive]])
+    cover = scipy.sparse.block_array([[positive, negative], [negative, positive]], format="csr")
+    cover.eliminate_zeros()  # which SciPy takes for edges
     _, part = scipy.sparse.csgraph.connected_components(cover, directed=False)
     n = graph.n_nodes
     plain, copy = part[:n], part[n:]

@@ -189,5 +189,7 @@ def check_rank(columns: Array) -> None:
 
 def column_rank(columns: Array) -> int:
     """Return the rank of columns, each relative to its largest entry."""
+    if not columns.shape[1]:
+        return 0  # NumPy 2.0 refuses to say so
     scaled = columns / np.maximum(np.abs(columns).max(axis=0), np.finfo(float).tiny)
     return int(np.linalg.matrix_rank(scaled))

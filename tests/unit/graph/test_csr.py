@@ -8,7 +8,7 @@ import torch
 import walkernel as wk
 
 RNG = np.random.default_rng(0)
-HALF = scipy.sparse.random_array((50, 50), density=0.1, rng=RNG)
+HALF = scipy.sparse.csr_array(RNG.random((50, 50)) * (RNG.random((50, 50)) < 0.1))
 WEIGHTED = scipy.sparse.csr_array(HALF + HALF.T)
 WEIGHTED.sort_indices()
 ARRAYS = WEIGHTED.indptr, WEIGHTED.indices, WEIGHTED.data
