@@ -44,7 +44,7 @@ class DivergentKernelError(ValueError):
 
 
 class InfiniteVarianceWarning(UserWarning):
-    """The estimator that was asked for has no finite variance, in theory or for all practical purposes.
+    """The estimate has no finite variance, in theory or for all practical purposes.
 
     Given where ``pair="symmetric"`` or a sampler was asked for whose walks are too short for the kernel:
     averages over more walks need not come closer to the kernel. Leave ``pair`` and ``sampler`` out, or take

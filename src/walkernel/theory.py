@@ -11,7 +11,7 @@ from walkernel._checks import Described, real_array, real_number, refuse, whole_
 
 
 def batch_length(n_walks: int, p_halt: float, delta: float = 0.01, *, n_nodes: int = 1) -> int:
-    r"""Return b such that all walks have fewer than b steps with probability at least 1 − δ (appendix A.1).
+    r"""Return a number of steps that no walk reaches, with probability at least 1 − δ (appendix A.1).
 
     .. math:: P(\text{all} < b) = \left(1 - (1 - p)^b\right)^{n m} \ge 1 - \delta
 

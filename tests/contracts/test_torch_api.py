@@ -110,4 +110,8 @@ def test_public_names_of_the_core_only():
 
 def test_files_are_short():
     for path in pathlib.Path(wt.__file__).parent.glob("*.py"):
-        assert len(path.read_text().splitlines()) <= 400, path.name
+        lines = set(range(len(path.read_text().splitlines())))
+        for node in ast.walk(ast.parse(path.read_text())):  # pages of the API are long, and no code
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+                lines -= set(range(node.body[0].lineno - 1, node.body[0].end_lineno))
+        assert len(lines) <= 300, path.name

@@ -14,7 +14,9 @@ from walkernel.io import Contents
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """A graph and data of its nodes; unknown fields are None, and arrays are read-only.
+    """A graph with data of its nodes, such as labels and coordinates.
+
+    Fields that are not known are None, and arrays are read-only.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ FEW_WALKS = 2**16
 
 @dataclass(frozen=True)
 class CPU(Engine):
-    """The CPU of this machine.
+    """The CPU of this machine: all its cores, or a given number of threads.
 
     Parameters
     ----------

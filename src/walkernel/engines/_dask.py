@@ -42,7 +42,7 @@ ADDRESS = r"inproc://\S+|(\w+://)?[^\s/]+:\d+"
 
 @dataclass(frozen=True)
 class Dask(Engine):
-    """A Dask cluster: the workers of a scheduler, whichever they are.
+    """A Dask cluster: walks and features on the workers of a scheduler.
 
     Results have the bits of one process, for any number of workers and any block size: walks depend on their
     start nodes alone, and sums over blocks follow the summation tree of ``products``. Products, entries, rows

@@ -39,7 +39,9 @@ def is_readable(name: str) -> bool:
 
 @door
 def load_graph(path: str | os.PathLike[str], *, directed: bool | None = None, relabel: bool = False) -> Graph:
-    r"""Read a graph from a file, or open a folder; the suffix of a file, in any case, determines its format.
+    r"""Read a graph from a file of one of many formats, or open a folder that ``Graph.save`` has written.
+
+    The suffix of a file, in small letters or capitals, determines its format:
 
     =====================================  =========================================================
     a folder                               ``Graph.save``: mapped into memory, not read

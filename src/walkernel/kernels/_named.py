@@ -137,7 +137,7 @@ class Diffusion(ZeroFree):
 
 @dataclass(frozen=True, repr=False)
 class RegularizedLaplacian(ZeroFree):
-    r"""The regularised Laplacian kernel of any real order d > 0.
+    r"""The regularised Laplacian kernel: the resolvent of the graph Laplacian, to a power d > 0.
 
     .. math::
 
@@ -215,7 +215,7 @@ class RegularizedLaplacian(ZeroFree):
 
 @dataclass(frozen=True, repr=False)
 class Matern(ZeroFree):
-    r"""The graph Matérn kernel: functions whose smoothness ν is chosen.
+    r"""The graph Matérn kernel: wide or narrow as diffusion is, with a smoothness ν to choose.
 
     .. math:: K = \left(\frac{2\nu}{\kappa^2} I + L\right)^{-\nu}
         = \left(\frac{\kappa^2}{2\nu}\right)^{\nu} \left(I + \frac{\kappa^2}{2\nu} L\right)^{-\nu},

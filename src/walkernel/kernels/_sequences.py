@@ -102,7 +102,7 @@ def fit_length(sequence: NDArray[np.float64], length: int) -> NDArray[np.float64
 def deconvolve(
     coefficients: ArrayLike, modulation: ArrayLike, length: int | None = None
 ) -> NDArray[np.float64]:
-    r"""Return f₁ with f₁ * f₂ = α: the other half of an asymmetric pair.
+    r"""Return the other half of an asymmetric pair of modulation functions: f₁ with f₁ * f₂ = α.
 
     .. math:: \sum_{p=0}^{k} f_1(p) f_2(k - p) = \alpha_k
 

@@ -433,7 +433,9 @@ class KernelOperator(LinearOperator):
 
     @door
     def topk(self, nodes: Any, k: int) -> Neighbors:
-        """Return the k most similar nodes of each node, itself excepted, among those of positive value.
+        """Return the k most similar nodes of each of some nodes, among those of positive value.
+
+        The node itself is not among them.
 
         Of walks, these are the largest of many estimates: ``estimate_topk`` tells which of them are
         certain.

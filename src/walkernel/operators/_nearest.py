@@ -72,9 +72,10 @@ def nearest(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> EstimatedNeighbors:
-    """Return the k nodes of the largest kernel values for each of some nodes, itself excepted.
+    """Return the k most similar nodes of each of some nodes: those of the largest kernel values.
 
-    It looks only at the part of the graph that matters for the tolerance, unless a kernel reaches most of it.
+    The node itself is not among them. The search looks only at the part of the graph that matters for the
+    tolerance, unless a kernel reaches most of it.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ FORMS = "nodes, a mapping of nodes to weights, a list of such mappings, or an ar
 def personalized_pagerank(
     graph: Graph, seeds: Any, *, damping: float = 0.85, tol: float = 1e-10, engine: str | Engine | None = None
 ) -> NDArray[np.float64]:
-    r"""Return where random walks are in the long run that begin at seeds again and again.
+    r"""Return the personalised PageRank of seeds: where a random walk is that restarts at them.
 
     .. math:: \pi = (1 - c) \sum_{k=0}^{\infty} c^k \, (P^\top)^k s
 

@@ -99,7 +99,7 @@ def return_probabilities(
     graph : Graph
         The graph, directed or not, without negative weights.
     walk_length : int
-        The largest number of steps, from 1 to 1024. Encodings for graph networks take 8 to 32.
+        The largest number of steps, from 1 to 1024. More of them tell of wider surroundings.
     nodes : list of nodes, optional
         Nodes of which the probabilities are wanted; all if not given.
     method : {"auto", "exact", "polynomial", "walks"}

@@ -59,10 +59,10 @@ def sparse_kernel(
     engine: str | Engine | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> scipy.sparse.csr_array:
-    """Return a kernel as a sparse matrix, which has the largest entries of each row; never an N×N matrix.
+    """Return the largest entries of each row of a kernel, as a sparse matrix.
 
-    Diagonal entries count as all others. Entries that are not positive are left out. Other libraries take it
-    as an affinity or as a precomputed graph of neighbours.
+    The N×N matrix is never formed. Diagonal entries count as all others. Entries that are not positive are
+    left out. Other libraries take it as an affinity or as a precomputed graph of neighbours.
 
     Parameters
     ----------

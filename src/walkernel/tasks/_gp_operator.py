@@ -61,13 +61,14 @@ def gp_posterior(
     tol: float = 1e-8,
     max_iter: int = 1000,
 ) -> GPPrediction:
-    r"""Return the posterior of y = β + g(node) + noise, g ~ N(0, a²K), with a flat prior on β.
+    r"""Return the posterior of a Gaussian process with given hyper-parameters, on any kernel operator.
 
     .. math:: \mathbb{E}\, g(z) + \beta = \hat\beta + a^2 K_{zX} \left(a^2 K_{XX} + s^2 I\right)^{-1}
         (y - \hat\beta)
 
-    Here s is ``noise``, a is ``amplitude``, and β̂ the generalised least-squares estimate of the constant.
-    The hyper-parameters are given; ``NodeGPRegressor`` learns them.
+    The model is y = β + g(node) + noise with g ~ N(0, a²K) and a flat prior on β. Here s is ``noise``, a is
+    ``amplitude``, and β̂ the generalised least-squares estimate of the constant. ``NodeGPRegressor`` learns
+    the hyper-parameters.
 
     Parameters
     ----------

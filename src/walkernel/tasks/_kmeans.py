@@ -286,7 +286,7 @@ def _given_labels(init: ArrayLike, n: int, k: int) -> NDArray[np.int64]:
 
 
 def clustering_error(a: ArrayLike, b: ArrayLike) -> float:
-    r"""Return E_c, the fraction of pairs of nodes that one clustering joins and the other separates.
+    r"""Return the share of pairs of nodes that one clustering joins and the other separates.
 
     .. math:: E_c = \frac{2}{n (n - 1)} \, \#\{ i < j : [a_i = a_j] \ne [b_i = b_j] \}
 

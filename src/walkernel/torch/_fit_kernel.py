@@ -143,7 +143,7 @@ def fit_to_kernel(
         Walks from each node, of each side. With more walks, the learned f is closer to the unbiased one.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
-    modulation : modulation or list of them, optional
+    modulation : NeuralModulation, FreeModulation, ModulationPair or list of them, optional
         Where to start, and with it the family of f; they are not changed. If not given, the paper's network
         from a nearly flat start and from two random ones, with amplitude and decay of the kernel's own f,
         or a smaller decay where the walks would have infinite variance with that.

@@ -150,7 +150,7 @@ def fit_to_task(
         Walks from each node. The learned f serves this number: with fewer walks it weights long ones less.
     sampler : Sampler, optional
         How walks are drawn; ``IndependentWalks(p_halt=0.5)``, the paper's for this task, if not given.
-    modulation : modulation, optional
+    modulation : NeuralModulation, FreeModulation or ModulationPair, optional
         Where to start, and with it the family of f; it is not changed. Training is on the device of its
         parameters, and walks that ``engine`` has sampled there stay there. The paper's network, nearly flat,
         with a decay for which the walks have finite variance, if not given.

@@ -33,7 +33,9 @@ MAX_SELECTIONS = 16
 
 
 class GRFKernel(GPyTorchKernel):
-    """A covariance Φ_f Φ_fᵀ on the nodes of a graph, for any GPyTorch model.
+    r"""A GPyTorch kernel on the nodes of a graph: a covariance from walks.
+
+    .. math:: K = \Phi_f \Phi_f^\top
 
     Inputs are ids of nodes, of shape (n,) or (n, 1), whole numbers of any dtype; ``graph.ids`` gives them for
     labels. All members of a batch (…, n, 1) must be of the same nodes. The amplitude is that of a

@@ -51,19 +51,19 @@ class KernelDiffusion(BaseTransform):
     kernel : Kernel
         The kernel. Its Σ αₖ Mᵏ is that of the graph with self-loops.
     k : int, optional
-        Number of edges to each node.
+        Number of edges to each node. One of ``k`` and ``threshold`` is given.
     threshold : float, optional
-        Keep all entries of the kernel that are at least so large. Exactly one of the two is given.
+        Keep all entries of the kernel that are at least so large.
     self_loop_weight : float or None
         Weight of a self-loop that each node gets before; None for none.
     normalization : {"col", "row", "sym", None}
         How the new weights are scaled: "col" makes those to each node sum to one, "row" those from each node;
         "sym" divides by the roots of the sums to both nodes of an edge.
     method : {"auto", "polynomial", "walks"}
-        How rows of the kernel are had: exact up to about 10⁴ nodes, then estimated by walks; see
+        How rows of the kernel are computed: exactly up to about 10⁴ nodes, then estimated by walks; see
         ``walkernel.sparse_kernel``.
     n_walks : int
-        Walks from each node, where walks are used.
+        Walks from each node, where walks are used. Increase it if small weights matter.
     seed : int
         Key of the randomness of walks.
     engine : {None, "cpu", "cuda"} or Engine
@@ -159,18 +159,18 @@ class RandomWalkEncoding(BaseTransform):
     Does what ``torch_geometric.transforms.AddRandomWalkPE`` does, in the memory of the result and without
     powers of the matrix. They are exact where that costs little, on roads, meshes, molecules and all graphs
     of up to about 10⁴ nodes, and otherwise unbiased estimates with standard errors: see
-    ``walkernel.return_probabilities``.
-    Steps go along edges in proportion to ``edge_weight``, if there is one.
+    ``walkernel.return_probabilities``. Steps go along edges in proportion to ``edge_weight``, if there is
+    one.
 
     Parameters
     ----------
     walk_length : int
-        Number of steps, and of columns.
+        Number of steps, and of columns. More of them tell of wider surroundings.
     attr_name : str or None
         The attribute, (n_nodes, walk_length); standard errors have its name and ``_stderr``. None adds the
         columns to ``x``, and the standard errors are ``random_walk_pe_stderr``.
     method : {"auto", "exact", "polynomial", "walks"}
-        How they are computed.
+        How they are computed; see ``walkernel.return_probabilities``.
     n_samples : int
         Number of random vectors, or of walks from each node, where they are estimated; at least 32.
     seed : int

@@ -142,7 +142,7 @@ def held_out_errors(
     ensembles: str = "independent",
     engine: str | Engine | None = None,
 ) -> HeldOutErrors:
-    """Return the errors of estimates of K with a learned modulation and with the unbiased one.
+    """Return errors of a kernel's estimate with a learned modulation function and the unbiased one.
 
     Parameters
     ----------

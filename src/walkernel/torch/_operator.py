@@ -23,7 +23,9 @@ MAX_SHARED_ENTRIES = 2**24
 
 
 class WalkCovariance(LinearOperator):
-    """K = Φ_f Φ_fᵀ, or Φ_f Ψ_fᵀ between two sets of start nodes, as an operator of linear_operator.
+    r"""A covariance from walks, as an operator of linear_operator.
+
+    .. math:: K = \Phi_f \Phi_f^\top, \quad \text{or } \Phi_f \Psi_f^\top \text{ between two sets of nodes}
 
     Parameters
     ----------

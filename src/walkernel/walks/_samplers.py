@@ -290,7 +290,9 @@ class CoupledWalks(Sampler):
 
 @dataclass(frozen=True, repr=False)
 class PrunedWalks(Sampler):
-    """Walks in groups behind a head that follows edges only where that is worth it.
+    """Walks behind an exact head, which follows edges only where that is worth it.
+
+    The head is the first hops from a node: all paths along such edges are followed instead of sampled.
 
     The draws of a group are spread evenly, as by ``CoupledWalks``. Which edges a head follows, where walks
     leave it and how long they are is decided by what deposits are weighted with. All of it is unbiased for
