@@ -61,8 +61,8 @@ test-min: $(MIN)/.test
 	env -u WALKERNEL_DATA $(MIN)/bin/python $(PYTEST) -q -m "not deep and not gpu" tests/unit tests/contracts
 
 lint: $(VENV)/.lint $(VENV)/.test
-	$(BIN)/ruff check src tests benchmarks examples hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks examples hatch_build.py
+	$(BIN)/ruff check src tests benchmarks examples docs/*.py hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/*.py hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
