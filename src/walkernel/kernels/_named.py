@@ -235,8 +235,7 @@ class Matern(ZeroFree):
         The width κ, in hops, in the unit of σ of ``Diffusion``: walks have κ²/2 steps on average. Increase it
         for signals that vary over longer distances; Gaussian processes learn it.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
-        The matrix M; see :class:`~walkernel.Kernel`. "combinatorial" is the discretised Matérn field on grids
-        and meshes.
+        The matrix M; see :class:`~walkernel.Kernel`. "combinatorial" suits roads, grids and meshes.
 
     See Also
     --------
