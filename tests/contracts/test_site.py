@@ -15,6 +15,7 @@ import pytest
 
 import graphs
 import walkernel as wk
+import walkernel.torch
 from commands import call
 from walkernel.cli import app
 from walkernel.storage._folders import exclusive
@@ -154,6 +155,18 @@ def set_threads():
         wk.sample_features(CLUB, wk.Diffusion(), 8)
 
 
+def torch_array(values):
+    import torch
+
+    return torch.tensor(values)
+
+
+def one_way_data():
+    from torch_geometric.data import Data
+
+    return Data(edge_index=torch_array([[0, 1], [1, 2]]), num_nodes=3)
+
+
 def fit(estimator, X, y, **more):
     return estimator.fit(X, y, **more)
 
@@ -183,6 +196,7 @@ REFUSED = [
     lambda: wk.NodeRidge(CLUB, normalize="yes").fit(TWO, [1.0, 2.0]),
     lambda: fit(wk.NodeRidge(CLUB), TWO, [1.0, np.nan]),
     lambda: wk.Graph.from_edges([(0, 1)], weights=[1j]),
+    lambda: wk.estimate_kernel(CLUB, NARROW, progress=3),
     # graphs and nodes
     lambda: wk.estimate_kernel(NAMED, NARROW).entries(0, 1),
     lambda: CLUB.ids([34]),
@@ -235,6 +249,11 @@ REFUSED = [
     lambda: fit(gp(kernel=NARROW), TWO, [1.0, 2.0], noise_std=[-1, 1]),
     lambda: fit(gp(learn=("noise",)), TWO, [1.0, 2.0]),
     lambda: fit(gp(kernel=NARROW, learn="noise"), TWO, [1.0, 2.0]),
+    lambda: fit(wk.NodeRidge(CLUB), TWO, [1.0, 2.0], sample_weight=[-1, 1]),
+    lambda: fit(gp(kernel=NARROW), THREE, THREE).log_marginal_likelihood([0.0]),
+    lambda: fit(gp(kernel=NARROW), THREE, THREE).condition(TWO, [[1.0], [2.0]]),
+    lambda: fit(wk.NodeRidge(CLUB, random_state="seed"), TWO, [1.0, 2.0]),
+    lambda: wk.NodeRidge(CLUB).predict([1]),
     lambda: fit(wk.NodeSmoother(ONE_WAY), TWO, [1.0, 2.0]),
     lambda: fit(wk.NodeRidge(ONE_WAY, NARROW, method="polynomial"), TWO, [1.0, 2.0]),
     lambda: fit(wk.NodeSmoother(CLUB, NARROW, normalize=True, method="walks"), [0], [1.0]),
@@ -272,6 +291,8 @@ REFUSED = [
     lambda: wk.nearest(PATH, wk.Diffusion(0.5), [0], 40, method="polynomial"),
     lambda: wk.sample_walks(CLUB, 8).in_groups(3),
     lambda: wk.personalized_pagerank(CLUB, {0: -1}),
+    lambda: wk.personalized_pagerank(CLUB, {0: 0}),
+    lambda: wk.personalized_pagerank(CLUB, {}),
     # equations and clusters of nodes
     lambda: heat(None, [0.0, 1.0], initial=ONES),
     lambda: heat(None, [1.0], initial=ONES, matrix="adjacency"),
@@ -283,6 +304,8 @@ REFUSED = [
     lambda: wk.KernelKMeans(2).fit(np.eye(6) + 0.1),
     lambda: wk.KernelKMeans(99).fit(CLUB),
     lambda: wk.KernelKMeans(2).fit(wk.estimate_kernel(CLUB, NARROW, rows=TWO)),
+    lambda: wk.KernelKMeans(2, init=TWO).fit(CLUB),
+    lambda: wk.clustering_error(TWO, THREE),
     lambda: wk.KernelKMeans(2, kernel=NARROW).fit(np.ones((5, 2))),
     # files and data sets
     lambda: wk.load_graph("no.csv"),
@@ -296,6 +319,20 @@ REFUSED = [
     lambda: CLUB.save("nowhere/graph.npz"),
     write_twice_at_once,
     lambda: wk.load_dataset("karate-club"),
+    lambda: wk.sample_features(CLUB, NARROW, 8, block_size=5),
+    # walks, learning, PyTorch and pictures
+    lambda: wk.IndependentWalks(1e-9),
+    lambda: wk.CoupledWalks((0.5,), group=3),
+    lambda: wk.sample_walks(CLUB, 4, sampler="independent"),
+    lambda: wk.sparse_kernel(CLUB, NARROW),
+    lambda: wk.torch.LaplacianEncoding(1)(one_way_data()),
+    lambda: wk.torch.GRFKernel(CLUB, NARROW, n_walks=8)(torch_array([99])).to_dense(),
+    lambda: wk.torch.fit_to_task(CLUB, TWO, TWO),
+    lambda: wk.torch.fit_to_task(CLUB, range(34), ONES),
+    lambda: wk.torch.fit_to_kernel(CLUB, NARROW, 8, modulation=NARROW),
+    lambda: wk.torch.fit_to_kernel(CLUB, NARROW, 8, walks="expected", ensembles="shared"),
+    lambda: wk.plots.plot_nodes(CLUB, TWO),
+    lambda: wk.plots.plot_nodes(CLUB, list(map(str, range(34)))),
     # engines and installation
     lambda: wk.estimate_kernel(CLUB, NARROW, engine="gpu"),
     set_threads,
