@@ -47,10 +47,10 @@ for seed in range(5):
 # The calibration error is the mean distance from the diagonal, over ten bins with equally many nodes. The
 # logarithmic loss of one who knows nothing is log 2 = 0.693.
 #
-# The Gaussian process is close to the diagonal, and at both ends a few percent too sure.
-# ``NodeRidgeClassifier`` is better still in four of the graphs and far too sure in one: it is calibrated by
-# predictions of the known labels from each other, and where all 40 of these are right, it takes itself for
-# infallible. The shares of label propagation are no probabilities at all.
+# Both models of ours are close to the diagonal, and at both ends a few percent too sure.
+# ``NodeRidgeClassifier`` is the better one in four of the graphs and too sure in one: it is calibrated by
+# predictions of the known labels from each other, and there all 40 of these are right. The shares of label
+# propagation are no probabilities at all.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
 for (name, predicted), one in zip(probabilities.items(), axes, strict=True):
     p, y = np.concatenate(predicted), np.concatenate(truth)

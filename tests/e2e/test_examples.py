@@ -57,10 +57,10 @@ def check_calibrated_probabilities(output):
     rows = ("NodeGPClassifier", "NodeRidgeClassifier", "label propagation")
     gp, ridge, propagation = (numbers(output, row) for row in rows)  # accuracy, error, five losses
     assert min(gp[0], ridge[0]) > propagation[0] > 0.6
-    assert gp[1] < 0.04 < ridge[1] < propagation[1]
+    assert max(gp[1], ridge[1]) < 0.05 < 0.15 < propagation[1]
     assert sum(gp[2:]) / 5 < 0.4 < 0.6 < min(propagation[2:])
     assert sum(ours < theirs for ours, theirs in zip(ridge[2:], gp[2:], strict=True)) == 4
-    assert max(ridge[2:]) > 1 > max(gp[2:])
+    assert max(gp[2:]) < max(ridge[2:]) < 1
 
 
 def check_thompson_sampling(output):

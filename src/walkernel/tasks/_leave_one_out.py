@@ -73,6 +73,15 @@ def sharpest_loss(scores: Array, weights: Array) -> tuple[float, float]:
     return min((cross_entropy(factor * scores, weights), factor) for factor in SHARPNESS)
 
 
+def calibrated_sharpness(scores: Array, weights: Array) -> float:
+    """Return the best factor of scores, as if one label more had been a guess among all classes.
+
+    Labels that are all predicted rightly from each other would make the model sure of everything without it.
+    """
+    shares = weights.sum(axis=1, keepdims=True) / weights.sum()
+    return sharpest_loss(scores, weights + shares / weights.shape[1])[1]
+
+
 def cross_entropy(scores: Array, weights: Array) -> float:
     """Return the mean of −log softmax(scores) of labels with weights, (n, n_classes)."""
     below = scores - scores.max(axis=1, keepdims=True)

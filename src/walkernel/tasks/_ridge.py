@@ -22,7 +22,13 @@ from walkernel.operators import normalize_columns
 from walkernel.tasks._choice import choose_prior
 from walkernel.tasks._labels import count_labels
 from walkernel.tasks._learning import sample_positions
-from walkernel.tasks._leave_one_out import PENALTIES, RidgePath, penalty_unit, sharpest_loss
+from walkernel.tasks._leave_one_out import (
+    PENALTIES,
+    RidgePath,
+    calibrated_sharpness,
+    penalty_unit,
+    sharpest_loss,
+)
 from walkernel.tasks._moments import MAX_COMPARED_NODES, Candidates
 from walkernel.tasks._nodes import NodeEstimator, node_ids, node_targets, sample_weights
 from walkernel.tasks._observations import Array
@@ -244,7 +250,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
 
     The kernel and the penalty minimise the logarithmic loss of predictions of each labelled node from the
     others, which have a closed form. The same predictions calibrate the probabilities: these are the softmax
-    of the scores times ``sharpness_``.
+    of the scores times ``sharpness_``, which is chosen as if one label more had been a guess.
 
     Parameters
     ----------
@@ -341,7 +347,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
             return sharpest_loss(left_out, weighted[positions])[0]
 
         positions, left_out = self._fit_ridge(ids, weighted / total[:, None], total, log_loss)
-        self.sharpness_ = sharpest_loss(left_out, weighted[positions])[1]
+        self.sharpness_ = calibrated_sharpness(left_out, weighted[positions])
         self.classes_ = classes
         return self
 

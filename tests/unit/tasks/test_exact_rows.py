@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import graphs
 import walkernel as wk
 from walkernel.tasks import _moments, _polynomial_prior, _ridge
+from walkernel.tasks._leave_one_out import SHARPNESS, calibrated_sharpness, sharpest_loss
 
 KERNEL = wk.Diffusion(2.0)
 GRAPH = graphs.karate()
@@ -442,3 +444,14 @@ def test_few_labels_are_told_apart_by_wide_kernels(monkeypatch):
         scores.append(model.score(rest, labels[rest]))
     assert scores[0] > 0.75
     assert scores[1] < scores[0] - 0.02
+
+
+def test_labels_that_are_all_predicted_rightly_leave_doubt():
+    scores = np.repeat([[0.6, 0.4], [0.4, 0.6]], 20, axis=0)
+    labels = np.repeat(np.eye(2), 20, axis=0)
+    assert sharpest_loss(scores, labels)[1] == SHARPNESS[-1]
+    p = scipy.special.softmax(calibrated_sharpness(scores, labels) * scores, axis=1).max(axis=1)
+    assert np.allclose(p, 40.5 / 41, atol=0.01)
+    labels[::8] = labels[::8, ::-1]  # five of 40 are wrong, which says more than a guess
+    sharpest = sharpest_loss(scores, labels)[1]
+    assert sharpest / 1.5 < calibrated_sharpness(scores, labels) <= sharpest < SHARPNESS[-1] / 5
