@@ -57,13 +57,15 @@ class MaskedAttention(nn.Module):
     matrix : {"normalized", "adjacency", "combinatorial"}, optional
         The matrix of a modulation, "normalized" if not given; kernels have their own.
     feature_map : {"elu", "exp"} or callable
+        φ of queries and keys: elu(x) + 1, exp(x), or a function of tensors.
     normalize : bool
-        As in ``masked_attention``.
+        Divide by the sums of weights; False where f or φ is negative somewhere.
     bias : bool
         Whether the projections have one.
     batch_first : bool
         Whether batches are the first dimension of three, as tokens are the first of two.
     device : device or str, optional
+        Where the parameters and Φ are, "cpu" if not given; ``attention.to`` moves both.
     dtype : dtype
         float32 or float64, of the parameters and of Φ.
     engine : {None, "cpu", "cuda"} or Engine
@@ -160,7 +162,13 @@ class MaskedAttention(nn.Module):
         return self
 
     def f(self) -> Tensor:
-        """Return the modulation functions at all lengths of the walks, (heads, length), or (length,)."""
+        """Return the modulation functions at all lengths of the walks.
+
+        Returns
+        -------
+        Tensor, (heads, length) or (length,)
+            f of each head, differentiable; of a kernel that is fixed, the one f of all heads.
+        """
         length = max(one.n_lengths for one in self.walks)
         if self.kernel is not None:
             return torch.as_tensor(
@@ -180,16 +188,26 @@ class MaskedAttention(nn.Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, None]:
-        """Return the attended values, (…, nodes, dim), and None in the place of the weights.
+        """Return the attended values, and None in the place of the weights.
 
         Parameters
         ----------
         query, key, value : Tensor, (…, nodes, dim)
             Inputs of the three projections, with a row for each node; key is query, and value is key, if
             they are not given.
-        key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
-            There for the signature of ``torch.nn.MultiheadAttention``: weights are never formed, and the
-            kernel is the only mask.
+        key_padding_mask, attn_mask : None
+            There for the signature of ``torch.nn.MultiheadAttention``: the kernel is the only mask.
+        need_weights, is_causal : bool
+            Must be False: weights are never formed, and nodes have no order in time.
+        average_attn_weights : bool
+            Has no effect.
+
+        Returns
+        -------
+        output : Tensor, (…, nodes, dim)
+            The attended values.
+        weights : None
+            Nothing, in the place of the weights.
         """
         for name, given in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
             if given is not None:

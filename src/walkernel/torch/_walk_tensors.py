@@ -190,7 +190,18 @@ class WalkTensors:
         self,
         functions: Tensor,  # (functions, k): zero beyond their end
     ) -> Tensor:  # (functions, entries of Φ)
-        """Return the entries of Φ_f for several f at once."""
+        """Return the entries of Φ_f for several f at once.
+
+        Parameters
+        ----------
+        functions : Tensor, (functions, k)
+            Modulation functions, zero beyond their end.
+
+        Returns
+        -------
+        Tensor, (functions, n_entries)
+            The values of a sparse matrix in each row.
+        """
         self.check_dtype_and_device("f", functions)
         n = self.n_lengths
         missing = max(0, n - functions.shape[1])
