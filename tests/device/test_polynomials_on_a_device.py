@@ -74,7 +74,7 @@ def test_chebyshev_polynomials(matrix, device, monkeypatch):
         (here.moments(every[::2], 9, states, 5), there.moments(every[::2], 9)[5:]),
         (here.moments(every[:2], 1), there.moments(every[:2], 1)),
     ):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-7 if one.dtype == np.float32 else 1e-13)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-13)
 
 
 def fitted(kind, graph, engine):

@@ -81,20 +81,37 @@ class ChebyshevBasis:
 
     def moments(
         self, ids: NDArray[np.int64], n_terms: int, states: States | None = None, first: int = 0
-    ) -> NDArray[np.float32]:
-        """Return T_k[S, S] of some nodes for first ≤ k < n_terms, (n_terms − first, n, n).
+    ) -> NDArray[Any]:
+        """Return T_k[S, S] of some nodes for first ≤ k < n_terms, for ``covariance``: a row for each k.
 
-        ``states``, a dictionary, keeps the state of the recurrence, to be continued from ``first`` later.
+        A row has the columns of T_k[S, S] from the diagonal down, some columns at a time, in the precision of
+        the recurrence. ``states``, a dictionary, keeps the state of the recurrence, to be continued from
+        ``first`` later.
         """
-        result = np.empty((n_terms - first, ids.size, ids.size), dtype=np.float32)
+        n = ids.size
+        ends = np.cumsum([0, *((n - part.start) * (part.stop - part.start) for part in self._parts(n))])
+        precision = self._precision(n, n_terms, states)
+        result = np.empty((n_terms - first, int(ends[-1])), dtype=precision)
+        places = dict(zip((part.start for part in self._parts(n)), zip(ends, ends[1:]), strict=False))
 
         def keep(part: slice, terms: Terms) -> None:
+            begin, end = places[part.start]
             for k, current in terms:
                 if k >= first:
-                    result[k - first, :, part] = as_array(current[ids])
+                    result[k - first, begin:end] = as_array(current[ids[part.start :]]).ravel()
 
-        self._recur(ids.size, n_terms, keep, self._unit_vectors(ids), states)
+        self._recur(n, n_terms, keep, self._unit_vectors(ids), states)
         return result
+
+    def covariance(self, terms: NDArray[np.float64], moments: NDArray[Any], n: int) -> NDArray[np.float64]:
+        """Return K[S, S] = Σ_k terms_k T_k[S, S] of n nodes, (n, n), from their moments."""
+        sums = np.asarray(terms.astype(moments.dtype) @ moments[: terms.size], dtype=np.float64)
+        result, end = np.empty((n, n)), 0
+        for part in self._parts(n):
+            begin, end = end, end + (n - part.start) * (part.stop - part.start)
+            result[part.start :, part] = sums[begin:end].reshape(n - part.start, -1)
+            result[part, part.stop :] = result[part.stop :, part].T
+        return (result + result.T) / 2
 
     def block(
         self, terms: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int64]
@@ -187,17 +204,14 @@ class ChebyshevBasis:
 
         A CPU has threads over columns, and single precision for much work.
         """
+        parts = self._parts(n_columns)
         if self._held.takes_tensors:
             with self.engine.in_use():
-                size = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ENTRIES // self.graph.n_nodes))
-                for part in _parts(n_columns, size):
+                for part in parts:
                     use(part, _terms(part, n_terms, start, self._follow_on_device, states))
             return
-        terms_in_all = n_terms if states is None else max(n_terms, MANY_TERMS)
-        work_in_all = n_columns * terms_in_all * self.cost
-        exact = work_in_all <= MAX_DOUBLE_WORK or self.least_share < MIN_SINGLE_SHARE
-        twice = self._twice.astype(np.float64 if exact else np.float32)
-        parts, step = _parts(n_columns, BLOCK), advance.for_work(n_terms * twice.nnz * n_columns)
+        twice = self._twice.astype(self._precision(n_columns, n_terms, states))
+        step = advance.for_work(n_terms * twice.nnz * n_columns)
 
         def begin(part: slice) -> NDArray[Any]:
             return np.array(start(part), dtype=twice.dtype, order="C")
@@ -206,9 +220,26 @@ class ChebyshevBasis:
             step(twice.indptr, twice.indices, twice.data, current, before)
             return before
 
-        threads = threads_for(work_in_all, thread_count(self.engine.n_threads))
+        threads = threads_for(self._work(n_columns, n_terms, states), thread_count(self.engine.n_threads))
         with ThreadPoolExecutor(min(threads, max(1, len(parts)))) as pool:
             list(pool.map(lambda part: use(part, _terms(part, n_terms, begin, follow, states)), parts))
+
+    def _parts(self, n_columns: int) -> list[slice]:
+        """Return the ranges of columns that go through the recurrence together."""
+        size = BLOCK
+        if self._held.takes_tensors:
+            size = max(BLOCK, min(DEVICE_BLOCK, DEVICE_ENTRIES // self.graph.n_nodes))
+        return [slice(i, min(i + size, n_columns)) for i in range(0, n_columns, size)]
+
+    def _work(self, n_columns: int, n_terms: int, states: States | None) -> int:
+        """Return the multiplications of a recurrence, of one that may be continued with all that it may have."""
+        return n_columns * (n_terms if states is None else max(n_terms, MANY_TERMS)) * self.cost
+
+    def _precision(self, n_columns: int, n_terms: int, states: States | None) -> type[np.floating[Any]]:
+        """Return the precision of a recurrence: single for much work on a CPU, if it resolves all variances."""
+        much = self._work(n_columns, n_terms, states) > MAX_DOUBLE_WORK
+        single = much and self.least_share >= MIN_SINGLE_SHARE and not self._held.takes_tensors
+        return np.float32 if single else np.float64
 
     def _follow_on_device(self, current: Any, before: Any) -> Any:
         following = self._held.multiply(current)
@@ -238,11 +269,6 @@ def _terms(
         yield k, current
     if states is not None:
         states[part.start] = (n_terms, before, current)
-
-
-def _parts(n_columns: int, size: int) -> list[slice]:
-    """Return ranges of at most so many columns."""
-    return [slice(i, min(i + size, n_columns)) for i in range(0, n_columns, size)]
 
 
 def as_array(X: Any) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class Moments:
     def __init__(self, graph: Graph, ids: NDArray[np.int64], engine: Engine) -> None:
         self.graph, self.ids, self._engine = graph, ids, engine
         self.bases: dict[str, ChebyshevBasis] = {}
-        self._moments: dict[str, NDArray[np.float32]] = {}
+        self._moments: dict[str, NDArray[Any]] = {}
         self._states: dict[str, States] = {}
         self._powers: dict[tuple[str, float], list[Array]] = {}
 
@@ -141,9 +141,7 @@ class Moments:
         matrix, terms = kernel.matrix, self.terms(kernel)
         if terms is None:
             return self._factored(kernel)
-        used = self._moments[matrix][: terms.size]
-        K = np.tensordot(terms.astype(np.float32), used, 1).astype(np.float64)
-        K = (K + K.T) / 2
+        K = self.basis(matrix).covariance(terms, self._moments[matrix], self.ids.size)
         set_isolated(self.basis(matrix), kernel, self.ids, K)
         return K
 

@@ -27,8 +27,10 @@ def test_blocks_products_and_moments_are_those_of_the_exact_kernel(graph, kernel
     assert np.allclose(basis.block(terms, all_nodes, some), exact[:, some], atol=1e-10)
     V = np.random.default_rng(0).standard_normal((graph.n_nodes, 40))
     assert np.allclose(basis.product(terms, V), exact @ V, atol=1e-9)
-    moments = basis.moments(some, terms.size)
-    assert np.allclose(np.tensordot(terms, moments, 1), exact[np.ix_(some, some)], atol=1e-6)
+    for nodes in (some, np.arange(2, graph.n_nodes).repeat(3)):  # one block of columns, and several
+        found = basis.covariance(terms, basis.moments(nodes, terms.size + 1), nodes.size)
+        assert np.allclose(found, exact[np.ix_(nodes, nodes)], atol=1e-11)
+        assert np.array_equal(found, found.T)
 
 
 def test_single_precision_is_close_and_used_for_much_work_only(monkeypatch):
