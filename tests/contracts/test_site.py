@@ -64,8 +64,8 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
 
 
 def words(text):
-    """Return what is said apart from numbers, whose last digits may differ, and rules of tables."""
-    return [word for word in text.split() if not re.search(r"\d|─", word)]
+    """Return what is said apart from numbers, whose last digits may differ, brackets, and rules of tables."""
+    return [word for word in re.sub(r"[][]", " ", text).split() if not re.search(r"\d|─", word)]
 
 
 def test_commands_print_what_the_page_shows(tmp_path, monkeypatch):

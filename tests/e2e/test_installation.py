@@ -122,5 +122,9 @@ def test_what_is_shipped(tmp_path):
     kept = {file.name.partition("/")[2] for file in files}
     assert {"pyproject.toml", "hatch_build.py", "Makefile", "LICENSE", "constraints.txt"} <= kept
     assert {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py")} <= kept
-    assert not [file.name for file in files if file.size > 2**19 or file.name.endswith((".png", ".npz"))]
+    pictures = {name for name in kept if name.endswith((".png", ".npz"))}
+    assert {str(Path(name).parent) for name in pictures} == {
+        "tests/unit/plots/pictures"
+    }  # references of tests
+    assert not [file.name for file in files if file.size > 2**19]
     assert not [name for name in kept if name.startswith(("benchmarks/results", ".venv"))]

@@ -195,12 +195,16 @@ class MaskedAttention(nn.Module):
         query, key, value : Tensor, (…, nodes, dim)
             Inputs of the three projections, with a row for each node; key is query, and value is key, if
             they are not given.
-        key_padding_mask, attn_mask : None
+        key_padding_mask : None
             There for the signature of ``torch.nn.MultiheadAttention``: the kernel is the only mask.
-        need_weights, is_causal : bool
-            Must be False: weights are never formed, and nodes have no order in time.
+        need_weights : bool
+            Must be False: weights are never formed.
+        attn_mask : None
+            As ``key_padding_mask``.
         average_attn_weights : bool
             Has no effect.
+        is_causal : bool
+            Must be False: nodes have no order in time.
 
         Returns
         -------
