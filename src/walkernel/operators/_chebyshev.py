@@ -88,17 +88,16 @@ class ChebyshevBasis:
         the recurrence. ``states``, a dictionary, keeps the state of the recurrence, to be continued from
         ``first`` later.
         """
-        n = ids.size
-        ends = np.cumsum([0, *((n - part.start) * (part.stop - part.start) for part in self._parts(n))])
-        precision = self._precision(n, n_terms, states)
-        result = np.empty((n_terms - first, int(ends[-1])), dtype=precision)
-        places = dict(zip((part.start for part in self._parts(n)), zip(ends, ends[1:]), strict=False))
+        n, ends, end = ids.size, {}, 0
+        for part in self._parts(n):
+            ends[part.start] = end = end + (n - part.start) * (part.stop - part.start)
+        result = np.empty((n_terms - first, end), dtype=self._precision(n, n_terms, states))
 
         def keep(part: slice, terms: Terms) -> None:
-            begin, end = places[part.start]
             for k, current in terms:
                 if k >= first:
-                    result[k - first, begin:end] = as_array(current[ids[part.start :]]).ravel()
+                    below = as_array(current[ids[part.start :]]).ravel()
+                    result[k - first, ends[part.start] - below.size : ends[part.start]] = below
 
         self._recur(n, n_terms, keep, self._unit_vectors(ids), states)
         return result
@@ -232,11 +231,11 @@ class ChebyshevBasis:
         return [slice(i, min(i + size, n_columns)) for i in range(0, n_columns, size)]
 
     def _work(self, n_columns: int, n_terms: int, states: States | None) -> int:
-        """Return the multiplications of a recurrence, of one that may be continued with all that it may have."""
+        """Return the multiplications of a recurrence, with those of its likely continuation."""
         return n_columns * (n_terms if states is None else max(n_terms, MANY_TERMS)) * self.cost
 
     def _precision(self, n_columns: int, n_terms: int, states: States | None) -> type[np.floating[Any]]:
-        """Return the precision of a recurrence: single for much work on a CPU, if it resolves all variances."""
+        """Return the precision of a recurrence: single for much work, if that resolves all variances."""
         much = self._work(n_columns, n_terms, states) > MAX_DOUBLE_WORK
         single = much and self.least_share >= MIN_SINGLE_SHARE and not self._held.takes_tensors
         return np.float32 if single else np.float64
