@@ -46,9 +46,12 @@ class DivergentKernelError(ValueError):
 class InfiniteVarianceWarning(UserWarning):
     """The estimate has no finite variance, in theory or for all practical purposes.
 
-    Given where ``pair="symmetric"`` or a sampler was asked for whose walks are too short for the kernel:
-    averages over more walks need not come closer to the kernel. Leave ``pair`` and ``sampler`` out, or take
-    walks with a smaller ``p_halt``.
+    The walks are too short for the kernel, so that averages over more walks need not come closer to it: do
+    not use the value or its error bar. Leave ``pair`` and ``sampler`` out of ``estimate_kernel`` and of
+    estimators, which then choose both for the kernel. ``sample_walks`` and ``sample_features`` know of no
+    kernel when they choose walks: give them ``sampler=choose_sampler(graph, kernel)``. A kernel whose
+    symmetric pair has no finite variance with any walks, such as ``InverseCosine()``, has no features; take
+    ``estimate_kernel`` or ``polynomial_operator``.
 
     Examples
     --------

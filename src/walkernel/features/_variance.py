@@ -207,27 +207,35 @@ def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:
     """Say why walks are too short for the sequence, in theory or in practice; "" if they are not."""
     limit = modulated.largest_p_halt(sampler.transition)
     if 1 - sampler.ratio >= limit and sampler.ratio > 0:
-        remedy = f"p_halt below {limit:.3g}" if limit > 0 else "pair='lazy' or another kernel"
+        longer = f"p_halt below {limit:.3g}" if limit > 0 else ""
         return (
             f"{modulated.name} has infinite variance with {sampler}: it decays too slowly for walks that "
-            f"short. Use {remedy}."
+            f"short. {_remedy(modulated, longer)}"
         )
     sizes = modulated.sizes(sampler.transition)
     beyond = modulated.beyond(sampler.transition)
     unseen = beyond + (1 - beyond) * sizes[sampler.reach(RARE) :].sum() / sizes.sum() if sizes.any() else 1.0
     if not unseen <= 1e-3:  # NaN where the sizes are beyond all numbers
-        remedy = "a smaller p_halt" if sampler.ratio > 0 else "the law of matched_law"
+        longer = "a smaller p_halt" if sampler.ratio > 0 else ""
         return (
             f"{modulated.name} has a variance that is infinite in practice with {sampler}: "
             f"{100 * unseen:.3g} % of it lies at lengths that fewer than one walk in a million reaches. "
-            f"Use {remedy}."
+            f"{_remedy(modulated, longer)}"
         )
     if sampler.ratio == 0 and (excess := _excess(sizes, sampler.survival())) > 100:
         return (
             f"{modulated.name} has {excess:.0f} times the variance with {sampler} that matched walks have "
-            "for the same number of steps. Use the law of matched_law."
+            f"for the same number of steps. {_remedy(modulated)}"
         )
     return ""
+
+
+def _remedy(modulated: Modulated, longer: str = "") -> str:
+    """Say which walks have a finite variance, or what serves a kernel for which none have."""
+    if modulated.largest_p_halt() > 0:
+        return f"Use {longer}{' or ' if longer else ''}sampler=choose_sampler(graph, kernel)."
+    lazy = "" if modulated.weights.pair == "lazy" else "estimate_kernel with pair='lazy', "
+    return f"Use {lazy}polynomial_operator, or a narrower kernel."
 
 
 def _excess(sizes: NDArray[np.float64], survival: NDArray[np.float64]) -> float:

@@ -93,6 +93,27 @@ def test_wide_kernels_are_estimated_and_short_walks_are_said(kernel):
         wk.estimate_kernel(graph, kernel, 4, sampler=wk.IndependentWalks(0.2))
 
 
+@pytest.mark.parametrize(
+    "kernel", [wk.Diffusion(20.0), wk.Matern(1.5, 8.0), wk.PageRank(0.95, matrix="normalized")]
+)
+def test_remedies_for_default_walks_help(kernel):
+    graph = graphs.karate()
+    with pytest.warns(
+        wk.InfiniteVarianceWarning, match=r"Use .* or sampler=choose_sampler\(graph, kernel\)\."
+    ):
+        wk.sample_walks(graph, 16).features(kernel)
+    wk.sample_walks(graph, 16, sampler=wk.choose_sampler(graph, kernel)).features(kernel)  # without a warning
+
+
+def test_where_no_walks_help_the_lazy_pair_is_named():
+    graph, kernel = graphs.karate(), wk.InverseCosine()
+    for sampler in (None, wk.choose_sampler(graph, kernel)):
+        with pytest.warns(
+            wk.InfiniteVarianceWarning, match="Use estimate_kernel with pair='lazy', polynomial_"
+        ):
+            wk.sample_walks(graph, 16, sampler=sampler).features(kernel)
+
+
 @pytest.mark.parametrize(("rarely", "said"), [(2e-6, True), (0.05, False)])
 def test_laws_of_far_more_variance_than_need_be_are_said(rarely, said):
     """Three steps always and up to thirty hardly ever do for a kernel whose f is at four to ten steps."""

@@ -115,7 +115,7 @@ def test_tolerances_that_are_none(wrong):
      ({"budget": 1e4}, "tolerance must be None if budget is given"),
      ({"ensembles": "shared"}, "ensembles must be None, 'independent' or 'debiased' with a tolerance"),
      ({"nodes": [0, 1], "stitches": 2}, "nodes must be None with more than one stitch"),
-     ({"sampler": wk.CoupledWalks((1.0, 1e-9))}, "no finite variance.*matched_law")],
+     ({"sampler": wk.CoupledWalks((1.0, 1e-9))}, "no finite variance.*choose_sampler")],
 )  # fmt: skip
 def test_what_does_not_go_together(options, message):
     with pytest.raises(ValueError, match=message):
