@@ -188,6 +188,7 @@ RING = wk.Graph.from_edges([(i, (i + 1) % 40) for i in range(40)])
 WEB = wk.datasets.barabasi_albert(500, 3).graph
 PATH, NARROW = wk.Graph.from_edges([(i, i + 1) for i in range(60)]), wk.Diffusion(1.0)
 TWO, THREE, ONES = [0, 1], [0, 1, 2], np.ones(34)
+RARELY_LONG = wk.CoupledWalks([1.0, 1.0] + [1e-4] * 60)
 REFUSED = [
     # how to read a message
     lambda: wk.estimate_kernel(CLUB, NARROW, 2.5),
@@ -275,6 +276,10 @@ REFUSED = [
     # estimates, memory and time
     lambda: wk.exact_kernel(LARGE, NARROW),
     lambda: wk.estimate_kernel(CLUB, wk.Diffusion(4.0), 64, sampler=wk.IndependentWalks(0.9)),
+    lambda: wk.sample_walks(CLUB, 8).features(wk.Matern(1.5, 8.0)),
+    lambda: wk.estimate_kernel(CLUB, wk.Diffusion(5.0), 64, sampler=RARELY_LONG),
+    lambda: wk.estimate_kernel(CLUB, wk.Diffusion(14.0), 8, sampler=wk.IndependentWalks(0.1)),
+    lambda: wk.estimate_kernel(CLUB, wk.PStepRandomWalk(3), 8, pair="symmetric"),
     walk_without_memory,
     lambda: wk.estimate_kernel(CLUB, NARROW, 8, budget=100),
     lambda: wk.estimate_kernel(CLUB, NARROW, 8, tolerance=0.1),
