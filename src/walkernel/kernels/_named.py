@@ -1,6 +1,6 @@
 """The kernels of the literature, constants included: L means I − M throughout.
 
-Each is the true function, not its normalised series: (I + σ²L)^-d starts with α₀ = (1 + σ²)^-d.
+Each is the true function, not its normalized series: (I + σ²L)^-d starts with α₀ = (1 + σ²)^-d.
 """
 
 from __future__ import annotations
@@ -79,9 +79,11 @@ class Diffusion(ZeroFree):
     Parameters
     ----------
     sigma : float
-        The width σ, in hops: on a path, values at distances well beyond σ hardly influence each other, and on
-        a square grid K is close to a normal density of standard deviation σ/2 in each direction. Increase it
-        for signals that vary over longer distances; the Gaussian processes of this package learn it.
+        The width σ, in hops: the root mean square distance from a node, weighted by its row of K, is σ/√2 on
+        a path and on a grid. On a square grid K is close to a normal density of standard deviation σ/2 in
+        each direction. With "combinatorial" both are shorter by √(d/d_max), d being the degree of the nodes
+        around. Increase σ for signals that vary over longer distances; the Gaussian processes of this package
+        learn it.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M; see :class:`~walkernel.Kernel`. With "combinatorial", L = (D − A) / d_max:
         exp(−t(D − A)), whose steady states are constants, is
@@ -137,7 +139,7 @@ class Diffusion(ZeroFree):
 
 @dataclass(frozen=True, repr=False)
 class RegularizedLaplacian(ZeroFree):
-    r"""The regularised Laplacian kernel: the resolvent of the graph Laplacian, to a power d > 0.
+    r"""The regularized Laplacian kernel: the resolvent of the graph Laplacian, to a power d > 0.
 
     .. math::
 
@@ -153,7 +155,8 @@ class RegularizedLaplacian(ZeroFree):
         The order, positive. Larger ones give smoother functions; 1 gives a sharp peak at each node and a long
         tail.
     sigma : float
-        The width σ, in hops, of one factor (I + σ²L)⁻¹: the mean length of walks is dσ². Increase it for
+        The width σ, in hops, of one factor (I + σ²L)⁻¹: walks have dσ² steps on average, and the root mean
+        square distance from a node, weighted by its row of K, is σ√d on a path and on a grid. Increase it for
         signals that vary over longer distances; Gaussian processes learn it.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M; see :class:`~walkernel.Kernel`. For "adjacency" the series diverges unless σ is small
@@ -232,8 +235,9 @@ class Matern(ZeroFree):
         for smooth ones. Whole numbers have sparse inverses, which make Gaussian processes on roads, grids and
         meshes fast.
     kappa : float
-        The width κ, in hops, in the unit of σ of ``Diffusion``: walks have κ²/2 steps on average. Increase it
-        for signals that vary over longer distances; Gaussian processes learn it.
+        The width κ, in hops, in the unit of σ of ``Diffusion``: walks have κ²/2 steps on average, and the
+        root mean square distance from a node, weighted by its row of K, is κ/√2 on a path and on a grid.
+        Increase it for signals that vary over longer distances; Gaussian processes learn it.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M; see :class:`~walkernel.Kernel`. "combinatorial" suits roads, grids and meshes.
 
@@ -264,7 +268,7 @@ class Matern(ZeroFree):
         return float((self.kappa**2 / (2 * self.nu)) ** self.nu)
 
     def scaled_power(self, exponent: float, length: int, beta: float) -> NDArray[np.float64]:
-        """Return the regularised Laplacian's series at ν·exponent, scaled."""
+        """Return the regularized Laplacian's series at ν·exponent, scaled."""
         return self._scale**exponent * self._regularized.scaled_power(exponent, length, beta)
 
     def power_radius(self, exponent: float) -> float:
@@ -272,7 +276,7 @@ class Matern(ZeroFree):
         return self._regularized.power_radius(exponent)
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
-        """Return that of the regularised Laplacian, and 2ν·exponent of the factor (κ²/2ν)^ν."""
+        """Return that of the regularized Laplacian, and 2ν·exponent of the factor (κ²/2ν)^ν."""
         constant, growth = self._regularized.log_slope(exponent)
         return constant + 2 * self.nu * exponent, growth
 
@@ -300,7 +304,7 @@ class Matern(ZeroFree):
 class PageRank(ClosedForm):
     r"""The kernel of personalised PageRank: where walks end that stop with probability 1 − c at each node.
 
-    .. math:: K = (1 - c) (I - cP)^{-1} = (1 - c) \sum_{k=0}^{\infty} c^k P^k, \qquad P = D^{-1} A
+    .. math:: K = (1 - c) (I - cM)^{-1} = (1 - c) \sum_{k=0}^{\infty} c^k M^k, \qquad M = D^{-1} A
 
     Row i is the distribution of the end of a walk from node i: the personalised PageRank of i. Where nodes
     have no out-edges such walks are lost, and the row sums to less than one; divided by its sum, it is the
@@ -313,7 +317,7 @@ class PageRank(ClosedForm):
         Decrease it to stay closer to the node; values near 1 approach a ranking that is the same for all
         nodes.
     matrix : {"random-walk", "normalized", "adjacency", "combinatorial"}
-        The matrix, D⁻¹A unless said otherwise. "normalized" gives a symmetric kernel, which is a covariance.
+        The matrix M, D⁻¹A unless said otherwise. "normalized" gives a symmetric kernel, which is a covariance.
 
     See Also
     --------

@@ -90,12 +90,13 @@ def nearest(
         How many.
     tolerance : float in (0, 1)
         ε: no value is off by more than ε times the k-th largest one, and no node that is left out has more
-        than 1 + ε times it. Smaller tolerances take longer, and certify more.
+        than 1 + ε times it. That is certain with "push" and "polynomial"; where walks are used, it holds at a
+        level of 95 % for all of a row together. Smaller tolerances take longer, and certify more.
     method : {"auto", "push", "walks", "polynomial"}
-        "push" follows edges from the node until the tolerance is certain, not only at a level of 95 %;
-        "walks" does so only until walks can tell the rest; both follow up to 2⁴⁰ edges. "polynomial" takes
-        some tens of sparse products with the whole matrix, which many nodes share. "auto" pushes and walks,
-        or takes the polynomial where that costs less.
+        "push" follows edges from the node until the tolerance is certain; "walks" does so only until walks
+        can tell the rest; both follow up to 2⁴⁰ edges. "polynomial" takes some tens of sparse products with
+        the whole matrix, which many nodes share. "auto" pushes and walks, or takes the polynomial where that
+        costs less.
     seed : int
         Key of the randomness of walks; push and polynomials have none.
     engine : {None, "cpu", "cuda"}, CPU or CUDA
@@ -108,8 +109,9 @@ def nearest(
     -------
     EstimatedNeighbors
         Arrays of shape (len(nodes), k), best first. ``stderr`` is the standard error of a value, or half of
-        what it may be off where that is certain; ``certified`` tells which nodes are surely among the k
-        nearest ones. Where fewer than k nodes have positive values, the remaining values are NaN.
+        what it may be off where that is certain; ``certified`` tells which nodes are among the k nearest
+        ones, as certainly as the tolerance holds. Where fewer than k nodes have positive values, the
+        remaining values are NaN.
 
     Raises
     ------

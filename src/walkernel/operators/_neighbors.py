@@ -66,8 +66,9 @@ class EstimatedNeighbors:
     stderr : ndarray of float64, (n, k)
         Standard errors of the values; NaN where there is no neighbour.
     certified : ndarray of bool, (n, k)
-        Whether each neighbour is surely one of the k most similar nodes, at a level of 95 % for all of a row
-        together; ``certified.all(axis=1)`` tells the rows of which all k are.
+        Whether each neighbour is one of the k most similar nodes: its value is above all that any node
+        outside the row can have. That holds at a level of 95 % for all of a row together, and is certain
+        where no walks are used. ``certified.all(axis=1)`` tells the rows of which all k are certified.
 
     Examples
     --------

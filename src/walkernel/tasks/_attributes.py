@@ -4,7 +4,7 @@ With d attributes x of each node, standardised to mean 0 and standard deviation 
 
     R_ij = exp(−|x_i − x_j|² / (2dℓ²)),    product: a²K∘R + ν²I,    sum: a²(wK/κ + (1 − w)R) + ν²I,
 
-where κ is the mean variance of K at the nodes that kernels are compared on, 1 for a normalised K. Attributes
+where κ is the mean variance of K at the nodes that kernels are compared on, 1 for a normalized K. Attributes
 may also join the columns of the mean function (linear). The ways are compared by their marginal likelihood,
 less ½ log n for each of ℓ and w. Coefficients in the mean are integrated out in units of the spread of y, so
 their number counts already.

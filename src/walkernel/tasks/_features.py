@@ -99,7 +99,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
         "polynomial" or "walks".
     scale_ : float
         Factor of the features where y has decided between kernels, so that linear models with a penalty of 1
-        are regularised as the best ridge regression was; else 1.
+        are regularized as the best ridge regression was; else 1.
     sampler_ : Sampler or None
         The sampler that is used; None without walks.
     seed_ : int

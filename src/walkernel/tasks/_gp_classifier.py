@@ -94,7 +94,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Hyper-parameters to learn, among "lengthscale", "amplitude" and "modulation" (every value of f,
         instead of the others). None means the first two, without the lengthscale for a kernel that has none.
     amplitude : float
-        a, where it is not learned: the prior standard deviation of g_c, in logits, if K is normalised.
+        a, where it is not learned: the prior standard deviation of g_c, in logits, if K is normalized.
     normalize : bool
         Divide the kernel by √(K_ii K_jj), so that g has the same prior variance a² at every node. With a free
         f the prior variance is ‖f‖².
@@ -398,7 +398,7 @@ def fit_sharpness(posteriors: ClassPosteriors, counts: Array, seed: int) -> tupl
     """Return factors of g and of its variance by which labels are most probable, each given the others.
 
     At most 2000 nodes are used. The logarithm of the first factor has a standard normal prior, which
-    regularises it for few labels, and both factors are 1 where a class was seen at one node only.
+    regularizes it for few labels, and both factors are 1 where a class was seen at one node only.
     """
     positions = sample_positions(len(counts), seed)
     if (np.count_nonzero(counts[positions], axis=0) < 2).any():

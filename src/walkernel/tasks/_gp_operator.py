@@ -84,7 +84,7 @@ def gp_posterior(
     noise : float
         s, the standard deviation of the noise, in the unit of y.
     amplitude : float
-        a, the factor of the standard deviation of g, in the unit of y. Without normalisation the prior
+        a, the factor of the standard deviation of g, in the unit of y. Without normalization the prior
         standard deviation at node i is a √K_ii.
     tol : float
         Relative residual that conjugate gradients must reach.

@@ -115,7 +115,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         value of f, instead of lengthscale and amplitude). None means the first three, without the lengthscale
         for a kernel that has none; () learns nothing.
     amplitude : float
-        a, where it is not learned: the prior standard deviation of g in the unit of y, if K is normalised.
+        a, where it is not learned: the prior standard deviation of g in the unit of y, if K is normalized.
     noise : float
         s, the standard deviation of the noise in the unit of y, where it is not learned. Set it and leave
         "noise" out of ``learn`` if the accuracy of the measurements is known.
@@ -179,9 +179,9 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     n_evaluations_ : int
         Number of evaluations of the likelihood and its gradient, without those that compare starts.
     candidates_ : list of (kernel, score, normalize)
-        The kernels that were compared, their log p(y) and whether they were normalised, the best one first.
+        The kernels that were compared, their log p(y) and whether they were normalized, the best one first.
     normalize_ : bool
-        Whether the kernel is normalised.
+        Whether the kernel is normalized.
     method_ : str
         "polynomial" or "walks".
     sampler_ : Sampler or None

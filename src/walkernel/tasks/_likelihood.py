@@ -71,7 +71,7 @@ class Hyperparameters:
         return replace(same, amplitude=self.amplitude * factor)
 
     def rows(self, features: FeatureMatrix) -> FeatureMatrix:
-        """Return the rows of Φ as the prior uses them, normalised if asked for."""
+        """Return the rows of Φ as the prior uses them, normalized if asked for."""
         if not self.normalize:
             return features
         return features.scale_rows(self.length / row_lengths(features))
@@ -84,7 +84,7 @@ class Hyperparameters:
         return self.length / np.where(lengths > 0, lengths, np.inf)
 
     def normalized(self, K: Array) -> Array:
-        """Return K_ij / √(K_ii K_jj) if the prior is normalised, else K."""
+        """Return K_ij / √(K_ii K_jj) if the prior is normalized, else K."""
         if not self.normalize:
             return K
         scales = np.sqrt(np.maximum(K.diagonal(), np.finfo(float).tiny))
@@ -98,7 +98,7 @@ class Hyperparameters:
 
     @property
     def length(self) -> float:
-        """The norm of all rows of Φ, where they are normalised."""
+        """The norm of all rows of Φ, where they are normalized."""
         return 1.0 if self.modulation is None else float(np.linalg.norm(self.modulation))
 
     @property
@@ -209,7 +209,7 @@ class Parameters(NamedTuple):
 
 
 def _by_gram(hyper: Hyperparameters, features: FeatureMatrix, slope: Matrix, covariance: Matrix) -> Matrix:
-    """Return the slope in ΦΦᵀ, with Φ before normalisation, from the slope in the covariance."""
+    """Return the slope in ΦΦᵀ, with Φ before normalization, from the slope in the covariance."""
     if not hyper.normalize:
         return hyper.amplitude**2 * slope
     lengths = row_lengths(features)

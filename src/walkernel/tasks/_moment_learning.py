@@ -106,7 +106,7 @@ def learn_by_moments(
 
     ``data`` are sets of observations of the nodes of the moments, at most 500: the kernel is chosen by the
     sum of their likelihoods, amplitude and noise for each of them. Where no kernel is given, the whole family
-    is compared, with and without normalisation if ``normalize`` is None, or the part of it that has sparse
+    is compared, with and without normalization if ``normalize`` is None, or the part of it that has sparse
     inverses. Kernels that are constant at the nodes, but for 1e-4 of their variance, are left out: they are
     hardly wider than others, and have fewer digits.
     """

@@ -66,16 +66,16 @@ LARGE_GRAPH = 2**18
 MAX_FALLS = 3
 """Scores below the best one after which no wider kernel of a kind is tried."""
 EQUAL_VARIANCES = 1.001
-"""Ratio of variances up to which a kernel counts as normalised already."""
+"""Ratio of variances up to which a kernel counts as normalized already."""
 
 
 Basis: TypeAlias = ChebyshevBasis | LeadingEigenvectors | SparsePrecision
 Score: TypeAlias = Callable[[Kernel, Array, bool], float]
-"""Takes a kernel, its covariance at the nodes, (n, n), and whether to normalise it."""
+"""Takes a kernel, its covariance at the nodes, (n, n), and whether to normalize it."""
 
 
 class Candidate(NamedTuple):
-    """A kernel that was tried, its score (the larger, the better), and whether it was normalised."""
+    """A kernel that was tried, its score (the larger, the better), and whether it was normalized."""
 
     kernel: Kernel
     score: float
@@ -293,7 +293,7 @@ def markov_family(graph: Graph) -> list[list[Kernel]]:
 class Search:
     """The comparison of kernels by a score of their covariances at some nodes.
 
-    Kernels are normalised first. Where ``normalize`` is None, the best kernel of each kind is also tried as
+    Kernels are normalized first. Where ``normalize`` is None, the best kernel of each kind is also tried as
     it is, and then its neighbours.
 
     Attributes
@@ -345,7 +345,7 @@ class Search:
         )
 
     def try_plain(self) -> None:
-        """Try the best kernel of each kind without normalisation, and narrower and wider ones of its kind."""
+        """Try the best kernel of each kind without normalization, and narrower and wider ones of its kind."""
         if self._normalize is not None:
             return
         places = [(i, best_place(done)) for i, done in enumerate(self.tried) if done]

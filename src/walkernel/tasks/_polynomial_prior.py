@@ -1,6 +1,6 @@
 """Gaussian process priors on nodes from polynomials of the matrix: exact rows of the kernel, no walks.
 
-With K = Ψ², Ψ a polynomial too, Ψz is a draw of the prior at all nodes for standard normal z. A normalised
+With K = Ψ², Ψ a polynomial too, Ψz is a draw of the prior at all nodes for standard normal z. A normalized
 prior is divided by s_i s_j. On graphs of some thousand nodes s_i² is K_ii. On larger ones it is estimated
 from the mean of (Ψz)_i² over 256 draws, whose logarithm has the known variance ψ'(128) ≈ 1/128: the
 logarithm is shrunk towards a linear function of the logarithms of the degrees of the node and of its
@@ -35,7 +35,7 @@ MAX_EXACT_SCALES = 2**32
 MAX_EXACT_NODES = 512
 """Nodes up to which posterior variances are exact; those of more nodes are estimated from draws."""
 SCALE_DRAWS, MAX_DRAWN = 256, 2**26
-"""Draws from which the scales of a normalised prior are estimated; and numbers that are drawn at a time."""
+"""Draws from which the scales of a normalized prior are estimated; and numbers that are drawn at a time."""
 MIN_MARKOV_NODES = 1024
 """Observed nodes from which a kernel with a sparse inverse is conditioned by that inverse."""
 
@@ -147,7 +147,7 @@ class NodePrior(Prior):
 
     @property
     def scales(self) -> Array:
-        """The scales s at all nodes; ones if the prior is not normalised."""
+        """The scales s at all nodes; ones if the prior is not normalized."""
         if not self.source.hyper.normalize:
             return np.ones(self.source.graph.n_nodes)
         return self.source.scales

@@ -133,7 +133,7 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         nodes of low degree vary more.
     alpha : float, optional
         Strength α of the penalty, positive: the variance of the noise in units of the prior variance, if K is
-        normalised. Larger values give smoother functions. Chosen by leave-one-out if not given.
+        normalized. Larger values give smoother functions. Chosen by leave-one-out if not given.
     fit_intercept : bool
         Whether to fit b, which is not penalised.
     n_walks : int
@@ -266,7 +266,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
         nodes of low degree vary more.
     alpha : float, optional
         Strength α of the penalty, positive: the variance of the noise in units of the prior variance, if K is
-        normalised. Larger values give smoother functions. Chosen by leave-one-out if not given.
+        normalized. Larger values give smoother functions. Chosen by leave-one-out if not given.
     class_weight : None, "balanced" or dict
         Weights of the labels of each class. "balanced" gives all classes the same total weight, which serves
         macro-averaged scores.

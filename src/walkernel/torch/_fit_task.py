@@ -2,7 +2,7 @@
 
 In each epoch a few of the training nodes are hidden, their values are predicted from the others,
 
-    v̂_i = Σ_j K̂_ij v_j       or, normalised, that divided by Σ_j K̂_ij,
+    v̂_i = Σ_j K̂_ij v_j       or, normalized, that divided by Σ_j K̂_ij,
 
 and f takes a step down the loss of v̂ against v. No kernel matrix is formed: K̂ v = Φ₁(Φ₂ᵀ v).
 """
