@@ -50,8 +50,8 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int or None
-        Number of clusters, all of them non-empty at the end. None, for graphs only, takes as many as there
-        are eigenvalues of the normalized matrix before the widest gap between two of them, from 2 to 30.
+        Number of clusters, all of them non-empty at the end. None, for graphs only, takes the k from 2 to 30
+        with the largest gap between the eigenvalues k and k + 1 of the normalized matrix.
     kernel : Kernel, optional
         The kernel of a graph; ``Diffusion(5.0)`` if not given. A narrower one finds smaller clusters. For
         anything but a graph it must be None.
