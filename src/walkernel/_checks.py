@@ -48,10 +48,10 @@ class InfiniteVarianceWarning(UserWarning):
 
     The walks are too short for the kernel, so that averages over more walks need not come closer to it: do
     not use the value or its error bar. Leave ``pair`` and ``sampler`` out of ``estimate_kernel`` and of
-    estimators, which then choose both for the kernel. ``sample_walks`` and ``sample_features`` know of no
-    kernel when they choose walks: give them ``sampler=choose_sampler(graph, kernel)``. A kernel whose
-    symmetric pair has no finite variance with any walks, such as ``InverseCosine()``, has no features; take
-    ``estimate_kernel`` or ``polynomial_operator``.
+    estimators, which then choose both for the kernel. The default walks of ``sample_walks`` and
+    ``sample_features`` are the same for every kernel: give ``sampler=choose_sampler(graph, kernel)``. A
+    kernel whose symmetric pair has no finite variance with any walks, such as ``InverseCosine()``, is for
+    ``estimate_kernel`` and ``polynomial_operator``. :ref:`The messages and remedies <infinite-variance>`.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def sample_walks(
         Second part of the key, 16 bits: different streams are independent, as those of the two sides of a
         kernel.
     nodes : list of nodes, optional
-        Start nodes, by the addressing rule; all nodes if not given.
+        Start nodes: names (``graph.labels``) if the graph has them, else ids; all nodes if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}
         The matrix M whose entries the loads multiply; kernels must be functions of the same one.
     transpose : bool
@@ -164,7 +164,7 @@ def sample_features(
     stream : int
         Second part of the key, 16 bits: different streams are independent.
     nodes : list of nodes, optional
-        Start nodes, by the addressing rule; all nodes if not given.
+        Start nodes: names (``graph.labels``) if the graph has them, else ids; all nodes if not given.
     matrix : {"normalized", "adjacency", "combinatorial", "random-walk"}, optional
         The matrix M: the kernel's if not given, and "normalized" for other f.
     transpose : bool

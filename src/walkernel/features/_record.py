@@ -190,7 +190,7 @@ class Walks(WalkSpec):
 
     @property
     def nodes(self) -> NDArray[Any]:
-        """Start nodes by the addressing rule: labels if the graph has them, else ids."""
+        """Start nodes: labels if the graph has them, else ids."""
         return self.graph.names(self.ids)
 
     @property

@@ -348,7 +348,7 @@ class Graph:
     # nodes ----------------------------------------------------------------------------------------
 
     def ids(self, nodes: Any) -> NDArray[np.int64]:
-        """Return ids of nodes given by the addressing rule: labels if the graph has them, else ids.
+        """Return the ids of nodes, which are given as labels if the graph has them, else as ids.
 
         Parameters
         ----------

@@ -96,7 +96,7 @@ def number_hashables(raw: Sequence[Sequence[Hashable]]) -> tuple[Labels, NDArray
 
 
 def find_ids(nodes: Any, labels: Labels | None, n_nodes: int) -> NDArray[np.int64]:
-    """Return the ids of nodes given by the addressing rule, of the shape of ``nodes``."""
+    """Return the ids of nodes, given as labels if the graph has them, of the shape of ``nodes``."""
     if labels is None:
         return _check_ids(nodes, n_nodes)
     if is_hashable(nodes) and nodes in labels:

@@ -282,20 +282,34 @@ class Kernel(ABC):
         return None
 
     def log_slope(self, exponent: float) -> tuple[float, float]:
-        """Return how the coefficients change with the lengthscale: ∂ log α_k / ∂ log lengthscale = a + b·k.
+        """Return how the coefficients change with the lengthscale, as (a, b): the slopes are a + b·k.
 
-        The lengthscale of every kernel that has one is a factor, and another one at each step:
-        the k-th coefficient is A(lengthscale) · r(lengthscale)ᵏ times a number.
+        That is ∂ log α_k / ∂ log lengthscale = a + b·k, since coefficient k of every kernel that has a
+        lengthscale is A(lengthscale) · r(lengthscale)ᵏ times a number. Gaussian processes learn the
+        lengthscale of a kernel of your own that gives ``lengthscale``, ``with_lengthscale`` and this method.
 
         Parameters
         ----------
         exponent : float
-            The exponent g; the coefficients are those of K(z)^g.
+            The exponent g; the coefficients are those of K(z)^g: 1 for the kernel, 1/2 for f.
 
         Returns
         -------
-        tuple of float
-            The constants a and b.
+        a, b : float
+            The constants, at this lengthscale.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no lengthscale.
+
+        Examples
+        --------
+        >>> import numpy as np, walkernel as wk
+        >>> a, b = wk.Diffusion(2.0).log_slope(1.0)
+        >>> narrow, wide = (wk.Diffusion(2.0 * factor).coefficients(5) for factor in (0.99999, 1.00001))
+        >>> np.allclose(np.log(wide / narrow) / np.log(1.00001 / 0.99999), a + b * np.arange(5))
+        True
         """
         refuse("kernel", "one with a lengthscale", self)
 

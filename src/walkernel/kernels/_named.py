@@ -317,7 +317,8 @@ class PageRank(ClosedForm):
         Decrease it to stay closer to the node; values near 1 approach a ranking that is the same for all
         nodes.
     matrix : {"random-walk", "normalized", "adjacency", "combinatorial"}
-        The matrix M, D⁻¹A unless said otherwise. "normalized" gives a symmetric kernel, which is a covariance.
+        The matrix M, D⁻¹A unless said otherwise. "normalized" gives a symmetric kernel, which is a
+        covariance.
 
     See Also
     --------

@@ -42,8 +42,8 @@ class KernelOperator(LinearOperator):
 
     ``estimate_kernel`` and ``polynomial_operator`` return it. ``K @ v``, ``K.T @ v`` and SciPy's iterative
     solvers take it as a matrix of shape ``K.shape``; the methods below give its entries, rows and nearest
-    nodes, those of walks with standard errors. Nodes are given and returned by the addressing rule: labels if
-    the graph has them, else ids.
+    nodes, those of walks with standard errors. Nodes are given and returned as labels if the graph has them,
+    else as ids.
 
     Attributes
     ----------
@@ -236,12 +236,12 @@ class KernelOperator(LinearOperator):
 
     @property
     def nodes(self) -> NDArray[Any]:
-        """The nodes of rows, by the addressing rule."""
+        """The nodes of rows: labels if the graph has them, else ids."""
         return self.graph.names(self.ids)
 
     @property
     def columns(self) -> NDArray[Any]:
-        """The nodes of columns, by the addressing rule."""
+        """The nodes of columns: labels if the graph has them, else ids."""
         return self.graph.names(self._column_ids(np.arange(self.shape[1])))
 
     @door
@@ -572,7 +572,7 @@ class KernelOperator(LinearOperator):
         return self._rows(np.arange(self.shape[0]))
 
     def _positions(self, parameter: str, nodes: Any, *, of_columns: bool = False) -> NDArray[np.int64]:
-        """Return which rows, or columns, nodes given by the addressing rule stand for."""
+        """Return which rows, or columns, some nodes stand for."""
         ids, own = self.graph.ids(nodes), self.column_ids if of_columns else self.ids
         if own is None or (own is self.ids and self._is_whole):
             return ids

@@ -80,8 +80,9 @@ def estimate_kernel(
         :class:`~walkernel.PrunedWalks`. If not given, walks are matched to the kernel, with an exact head
         whose length the graph and the number of steps decide; ``K.explain()`` tells.
     seed : int
-        Key of the randomness, 64 bits. The same seed gives the same walks on every machine; change it for an
-        independent estimate.
+        Key of the randomness, 64 bits. The same seed gives the same walks, for any number of threads and on
+        any machine; values computed from them agree to rounding, and on one machine to the last bit. Change
+        it for an independent estimate.
     nodes : list of nodes, optional
         Restrict rows and columns to these nodes, in this order; only they are walked from.
     rows : list of nodes, optional

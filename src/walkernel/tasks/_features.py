@@ -87,7 +87,8 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     sparse_output : bool
         False gives dense arrays, as ``set_output(transform="pandas")`` needs them.
     random_state : int, RandomState or None
-        Seed of the walks. None is 0: the same seed gives the same walks on every machine.
+        Seed of the walks; None is 0. The same seed gives the same walks, for any number of threads and on any
+        machine.
     engine : {None, "cpu", "cuda"} or Engine
         Where walks are sampled, and exact rows computed: see :mod:`walkernel.engines`.
 

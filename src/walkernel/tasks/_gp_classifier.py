@@ -159,7 +159,8 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Labelled nodes, by the addressing rule. They may repeat; their labels are counted.
+            Labelled nodes: names (``graph.labels``) if the graph has them, else ids. They may repeat; their
+            classes are counted.
         y : array of labels, (n,)
             Classes: numbers or text, at least two different ones.
 

@@ -229,7 +229,8 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Observed nodes, by the addressing rule. They may repeat, with different values.
+            Observed nodes: names (``graph.labels``) if the graph has them, else ids. They may repeat, with
+            different values.
         y : array of float, (n,) or (n, n_outputs)
             Observed values, in any unit; amplitude and noise have the same.
         noise_std : array of float, (n,) or as y, optional

@@ -187,8 +187,8 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Nodes of known values, by the addressing rule. A repeated node must have the same value each time;
-            its weights are added.
+            Nodes of known values: names (``graph.labels``) if the graph has them, else ids. A repeated node
+            must have the same value each time; its weights are added.
         y : array of float, (n,) or (n, n_outputs)
             Known values.
         sample_weight : array of float, (n,), optional
@@ -325,7 +325,8 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Labelled nodes, by the addressing rule. They may repeat; their labels are counted.
+            Labelled nodes: names (``graph.labels``) if the graph has them, else ids. They may repeat; their
+            classes are counted.
         y : array of labels, (n,)
             Classes: numbers or text, at least two different ones.
 

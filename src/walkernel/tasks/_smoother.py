@@ -93,8 +93,8 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
         Parameters
         ----------
         X : nodes, (n,) or (n, 1)
-            Nodes of known values, by the addressing rule. A repeated node must have the same value each time,
-            and counts once.
+            Nodes of known values: names (``graph.labels``) if the graph has them, else ids. A repeated node
+            must have the same value each time, and counts once.
         y : array of float, (n,) or (n, n_outputs)
             Known values.
 

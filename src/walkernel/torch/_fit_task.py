@@ -137,7 +137,7 @@ def fit_to_task(
     graph : Graph
         The graph.
     nodes : list of nodes, (n,)
-        Nodes with known values, by the addressing rule.
+        Nodes with known values: names (``graph.labels``) if the graph has them, else ids.
     y : array, (n,) or (n, k)
         Their values, vectors of k of at least 2 numbers for ``angular_loss``; or labels (whole numbers or
         text): one column of zeros and ones for each class is then predicted, and the loss is given numbers of

@@ -14,12 +14,12 @@ def angular_loss(
     prediction: Tensor,  # (b, k)
     target: Tensor,  # (b, k), k of at least 2
 ) -> Tensor:
-    r"""Return the mean of 1 − cos θ, with θ the angle between prediction and target (Sec. 3.5).
+    r"""Return the mean of 1 − cos θ, with θ the angle between prediction and target.
 
     .. math:: 1 - \frac{1}{b} \sum_i \frac{\hat y_i \cdot y_i}{\|\hat y_i\| \, \|y_i\|}
 
-    It is for directions, such as normals of a surface. A prediction of zero, at a node that no known node
-    reaches, counts as a right angle.
+    It is for directions, such as normals of a surface (Section 3.5 of the paper). A prediction of zero, at a
+    node that no known node reaches, counts as a right angle.
 
     Parameters
     ----------
