@@ -212,7 +212,7 @@ def _picture_of(name: str, title: str) -> Callable[[], Figure]:
 TITLES = {
     "diffusion": "Diffusion",
     "matern": "Matérn",
-    "regularized-laplacian": "Regularised Laplacian",
+    "regularized-laplacian": "Regularized Laplacian",
     "pagerank": "PageRank",
     "p-step": "p-step random walk",
     "inverse-cosine": "Inverse cosine",

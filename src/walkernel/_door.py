@@ -75,7 +75,7 @@ def public_call() -> str:
 
 
 def _call_name(frame: FrameType) -> str:
-    """Return "function", "Class.method", or "Class" for methods that Python calls, such as ``__init__``."""
+    """Return "function", "Class.method", or "Class" for methods that others call, such as ``__init__``."""
     code = frame.f_code
     first = code.co_varnames[0] if code.co_argcount else ""
     if first not in ("self", "cls"):
@@ -83,7 +83,7 @@ def _call_name(frame: FrameType) -> str:
     called_on = frame.f_locals[first]
     kind = called_on if isinstance(called_on, type) else type(called_on)
     name = getattr(kind, "_public_name", kind.__name__)
-    return name if code.co_name.startswith("__") else f"{name}.{code.co_name}"
+    return name if code.co_name.startswith("_") else f"{name}.{code.co_name}"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -93,7 +93,9 @@ def whole_blocks(folder):
 
 
 def unfinished(folder):
-    return [path.name for path in folder.rglob(".*.part")]
+    """Return the unfinished files and folders, without what is in unfinished folders."""
+    found = folder.rglob(".*.part")
+    return [path.name for path in found if not any(one.suffix == ".part" for one in path.parents)]
 
 
 def equal(found, wanted):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from walkernel._checks import Described, check_flag, one_of, refuse
 from walkernel._door import door
-from walkernel.torch._sparse import LOOP_DEVICE, Structure
+from walkernel.torch._sparse import LOOP_DEVICE, Structure, first_derivative
 from walkernel.torch._walk_tensors import WalkTensors
 
 FeatureMap = Callable[[Tensor], Tensor]
@@ -104,8 +104,8 @@ def masked_attention(
         if queries.shape[-1] != keys.shape[-1]:
             got = Described(f"shapes {tuple(q.shape)} and {tuple(k.shape)}")
             refuse("k", "of as many columns as q", got)
-        left, right = features if isinstance(features, tuple) else (features, features)
-        f_left, f_right = f if isinstance(f, tuple) else (f, f)
+        left, right = _sides("features", features)
+        f_left, f_right = _sides("f", f)
         rows, a = _entries(left, f_left, "q", queries, batch)
         columns, b = (
             (rows, a) if right is left and f_right is f_left else _entries(right, f_right, "k", keys, batch)
@@ -154,7 +154,7 @@ class _MaskedProduct(torch.autograd.Function):
         return result
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, q, k, w = saved = ctx.saved_tensors
         left, right = ctx.structures
@@ -291,6 +291,15 @@ def _batch_of(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
         return torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     except RuntimeError:
         refuse("q, k and v", "of shapes (…, tokens, columns) whose batches fit together", shapes)
+
+
+def _sides(name: str, given: Any) -> tuple[Any, Any]:
+    """Return what a pair has for Φ₁ and Φ₂, or one thing twice."""
+    if not isinstance(given, (tuple, list)):
+        return given, given
+    if len(given) != 2:
+        refuse(name, "one for both sides, or a pair", Described(f"{len(given)} of them"))
+    return given[0], given[1]
 
 
 def _entries(

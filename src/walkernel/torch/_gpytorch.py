@@ -25,6 +25,7 @@ from walkernel.kernels import Kernel
 from walkernel.planning import check_covariance, checked_sampler, choose_sampler, served_kernels
 from walkernel.torch._modulation import Modulation
 from walkernel.torch._operator import WalkCovariance
+from walkernel.torch._sparse import first_derivative
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler
 
@@ -286,7 +287,7 @@ class _ModulationOf(torch.autograd.Function):
         return lengthscale.new_tensor(np.array([one.modulation(length) for one in kernels]).reshape(shape))
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (slopes,) = ctx.saved_tensors
         return (grad * slopes).sum(dim=-1), None, None, None

@@ -9,8 +9,8 @@ sparsity structure is fixed, its transpose is made once, and each derivative is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, reduce
+from collections.abc import Callable, Iterator
+from functools import cached_property, reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,21 @@ class Structure:
         return reduce(torch.add, (each.sum(dim=1) for each in products))
 
 
+def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse derivatives of a backward pass; PyTorch's ``once_differentiable`` may return a part of them."""
+
+    @wraps(backward)
+    def refusing(ctx: Any, *gradients: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "Features and modulations have first derivatives only, but the backward pass was to be "
+                "differentiated too (create_graph=True). Compute second derivatives by finite differences."
+            )
+        return backward(ctx, *gradients)
+
+    return refusing
+
+
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, x: Tensor, structure: Structure, transposed: bool) -> Tensor:
@@ -181,7 +196,7 @@ class _Product(torch.autograd.Function):
         return (structure.transposed_product if transposed else structure.product)(values, x)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         values, x = ctx.saved_tensors
         structure, transposed = ctx.structure, ctx.transposed
@@ -200,7 +215,7 @@ class _FixedProduct(torch.autograd.Function):
         return matrix.product(x)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return ctx.matrix.transposed_product(grad), None
 
@@ -224,7 +239,7 @@ class _Gram(torch.autograd.Function):
         return result
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         a, b = ctx.saved_tensors
         left, right = ctx.structures

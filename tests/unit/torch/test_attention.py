@@ -91,6 +91,15 @@ def test_gradients_pass_gradcheck():
     assert torch.autograd.gradcheck(lambda *x: masked_attention(*x[:3], sides, f=x[3]), (q, k, v, f))
 
 
+def test_second_derivatives_are_refused():
+    q, k, v = (x.requires_grad_() for x in torch.ones(3, 34, 2, dtype=torch.float64))
+    f = torch.tensor([1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    for x in (q, v, f):
+        loss = masked_attention(q, k, v, walks_on(CLUB, 3), f=f).square().sum()
+        with pytest.raises(RuntimeError, match="first derivatives only"):
+            torch.autograd.grad(loss, x, create_graph=True)
+
+
 def test_queries_and_keys_may_be_different_nodes():
     left = WalkTensors(wk.sample_walks(CLUB, 6, nodes=[3, 1, 7]))
     right = WalkTensors(wk.sample_walks(CLUB, 6, nodes=[0, 33, 5, 2]))
@@ -145,6 +154,7 @@ REFUSED = {
     "features a pair with one column": lambda q, k, v, w: masked_attention(
         q, k, v, (w, torch.ones(34, 3, dtype=q.dtype).to_sparse_csr()), f=(F, None)
     ),
+    "features one for both sides, or a pair": lambda q, k, v, w: masked_attention(q, k, v, [w, w, w], f=F),
     "feature_map one of 'elu', 'exp'": lambda q, k, v, w: masked_attention(
         q, k, v, w, f=F, feature_map="relu"
     ),
@@ -274,3 +284,9 @@ class TestModule:
     def test_refused_calls(self, options, message):
         with pytest.raises(ValueError, match=message):
             self.layer()(torch.ones(34, 8), **options)
+
+    def test_half_precision_is_refused_by_name(self):
+        with pytest.raises(
+            ValueError, match=r"^MaskedAttention: dtype must be torch.float64 or torch.float32"
+        ):
+            self.layer().to(torch.bfloat16)
