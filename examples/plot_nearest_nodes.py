@@ -39,8 +39,8 @@ for tolerance in 0.1, 0.01:
     print(f"   {n_true} are among the true 12, {n_within} have values within two standard errors")
 
 # %%
-# Filled dots are certified: these nodes are surely among the twelve nearest. On the right, the same values
-# relative to the truth, with bars of two standard errors.
+# Filled dots are certified: these nodes are among the twelve nearest, at a level of 95 % for all of them. On
+# the right, the same values relative to the truth, with bars of two standard errors.
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
 best, rows = answers[0.1], np.arange(12)
 fill = np.where(best.certified[0], "tab:blue", "white")

@@ -140,10 +140,11 @@ def nearest(
     directed: option.Directed = None,
     relabel: option.Relabel = False,
 ) -> None:
-    """Find the nodes of the largest kernel values, for some nodes or for all, to a guaranteed tolerance.
+    """Find the nodes of the largest kernel values, for some nodes or for all, to a tolerance.
 
-    Values of the kernel pagerank are those of personalised PageRank. Two standard errors bound the error, and
-    certified neighbours are surely among the k nearest. --out writes node,neighbor,value,stderr,certified.
+    Values of the kernel pagerank are those of personalised PageRank. The tolerance holds, and certified
+    neighbours are among the k nearest, at a level of 95 % for all of a row together. --out writes
+    node,neighbor,value,stderr,certified.
 
     Example: walkernel nearest karate --node 0 33 -k 3 --kernel "pagerank(damping=0.9)"
 

@@ -59,7 +59,7 @@ class Graph:
     Build it with one of the ``from_`` constructors, or read it with :func:`~walkernel.load_graph`.
 
     Weights are **similarities**, not lengths: a walk prefers heavy edges. Turn lengths into similarities
-    first, for instance with ``weights=np.exp(-lengths / scale)``, where ``scale`` is a typical length.
+    first, for instance with ``weights=np.exp(-lengths / lengths.mean())``, in any unit of length.
 
     Wherever a node is passed or returned, a graph with labels takes labels only and one without takes
     ids only.
