@@ -18,8 +18,8 @@ import walkernel as wk
 
 graph, walks = wk.datasets.karate().graph, [1, 2, 4, 8, 16, 32, 64, 128]
 kernels = {
-    "1-regularised Laplacian": wk.RegularizedLaplacian(1, 0.25),
-    "2-regularised Laplacian": wk.RegularizedLaplacian(2, 0.25),
+    "1-regularized Laplacian": wk.RegularizedLaplacian(1, 0.25),
+    "2-regularized Laplacian": wk.RegularizedLaplacian(2, 0.25),
     "2-step random walk": wk.PStepRandomWalk(2, 20.0),
     "diffusion": wk.Diffusion(0.25),
     "inverse cosine": wk.InverseCosine(0.0625),

@@ -42,7 +42,7 @@ def measure(cell: Cell, run: Run) -> list[Row]:
 
 
 def _complexity(name: str, run: Run) -> Row:
-    """Return the empirical Rademacher complexity of the kernels bounded by the 2-regularised Laplacian."""
+    """Return the empirical Rademacher complexity of the kernels bounded by the 2-regularized Laplacian."""
     graph = load(name).graph
     W, n, alpha = graph.to_scipy("normalized"), graph.n_nodes, KERNEL.coefficients(LENGTH)
     signs = run.seeds(24, n).choice([-1.0, 1.0], (n, 2000 if run.full else 500))

@@ -143,7 +143,7 @@ def judge(rows: dict[str, list[Row]]) -> Verdict:
         f"Where the variance is finite, the error {claim}; per step the best is {min(best):g} to "
         f"{max(best):g}, by kernel and graph, and at the paper's {PAPER_P_HALT} our default walks have at "
         f"least {min(gains):.1f} times less squared error for as many steps. From p_halt = {limit:.2g} on, "
-        f"where c² / (1 − p_halt) ≥ 1, the variance of the regularised Laplacian with c = {FACTORS[0]} is "
+        f"where c² / (1 − p_halt) ≥ 1, the variance of the regularized Laplacian with c = {FACTORS[0]} is "
         f"infinite, and the means there (up to {max(row['ours'] for row in infinite):.2g}) are no estimates.",
     )
 
