@@ -11,6 +11,7 @@ EXAMPLES = (
     "normals",
     "cluster_blocks",
     "learned_kernel",
+    "masked_attention",
     "paper_figure_2",
     "million_nodes",
     "changing_graph",

@@ -105,6 +105,15 @@ def check_learned_kernel(output):
     assert 0.93 < learned[2] < 0.995
 
 
+def check_masked_attention(output):
+    field, grid, none = (
+        numbers(output, f"{name}: errors")
+        for name in ("mask of the field", "mask of an open grid", "no mask")
+    )
+    assert len(field) == 3
+    assert max(field) < 0.35 < 0.4 < min(grid) <= max(grid) < 0.6 < 0.7 < min(none)
+
+
 def check_paper_figure_2(output):
     slopes = numbers(output, "slopes from 4 walks on:")
     assert len(slopes) == 5
@@ -146,7 +155,7 @@ CHECKS = {
     for name in (
         *("road_map", "choose_kernel", "few_labels", "calibrated_probabilities", "thompson_sampling"),
         *("nearest_nodes", "heat_on_mesh", "normals", "cluster_blocks", "learned_kernel"),
-        *("paper_figure_2", "million_nodes", "changing_graph", "walks_lose"),
+        *("masked_attention", "paper_figure_2", "million_nodes", "changing_graph", "walks_lose"),
     )
 }
 
