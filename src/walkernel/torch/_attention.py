@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from walkernel._checks import Described, check_flag, one_of, refuse
 from walkernel._door import door
@@ -25,8 +25,11 @@ from walkernel.torch._sparse import LOOP_DEVICE, Structure, first_derivative
 from walkernel.torch._walk_tensors import WalkTensors
 
 FeatureMap = Callable[[Tensor], Tensor]
-FEATURE_MAPS: dict[str, FeatureMap] = {"elu": lambda x: nn.functional.elu(x) + 1, "exp": torch.exp}
-"""Positive functions of queries and keys, by name."""
+FEATURE_MAPS: dict[str, FeatureMap] = {
+    "elu": lambda x: torch.where(x > 0, x + 1, x.clamp(max=0).exp()),
+    "exp": torch.exp,
+}
+"""Positive functions of queries and keys, by name; elu(x) + 1 is exp(x) below 0, which no sum rounds to 0."""
 TILE_ENTRIES, DEVICE_TILE_ENTRIES = 2**23, 2**29
 """Numbers of an intermediate result that are kept at once, on a CPU and on a device."""
 PROGRAM_ENTRIES = 2**11

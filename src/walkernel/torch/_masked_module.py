@@ -17,13 +17,13 @@ from walkernel.graph import Graph
 from walkernel.kernels import Kernel
 from walkernel.planning import checked_sampler, choose_sampler
 from walkernel.torch._attention import FeatureMap, checked_feature_map, masked_attention
-from walkernel.torch._modulation import FreeModulation, Modulation
+from walkernel.torch._modulation import Modulation, NeuralModulation
 from walkernel.torch._walk_tensors import WalkTensors
 from walkernel.walks import MAX_WALKS, SAMPLERS, IndependentWalks, Sampler
 
 ENSEMBLES = ("shared", "independent")
-N_TERMS, DECAY = 8, 0.5
-"""Terms of the modulation function that is learned if none is given, and how it decays at first."""
+UNITS, DECAY = 8, 0.5
+"""Hidden units of the modulation function that is learned if none is given, and how it decays at first."""
 
 
 class MaskedAttention(nn.Module):
@@ -43,7 +43,7 @@ class MaskedAttention(nn.Module):
         Number of heads, which divides ``dim``.
     kernel : Modulation or Kernel, optional
         A modulation function, of which each head learns a copy; or a kernel, which stays as it is. If not
-        given, eight terms are learned, f(l) = 2⁻ˡ at first.
+        given, a NeuralModulation that is positive, so that sums of weights are, and close to 2⁻ˡ at first.
     n_walks : int
         Walks from each node. More of them make the mask less noisy and each call slower, in proportion.
     ensembles : {"shared", "independent"}
@@ -131,7 +131,7 @@ class MaskedAttention(nn.Module):
         one_of("ensembles", ensembles, ENSEMBLES)
         self.graph, self.seed, self.ensembles = graph, check_seed(seed), ensembles
         if kernel is None:
-            kernel = FreeModulation(N_TERMS, decay=DECAY, dtype=dtype)
+            kernel = NeuralModulation((UNITS,), activation="softplus", decay=DECAY, dtype=dtype)
         self.kernel = kernel if isinstance(kernel, Kernel) else None
         self.matrix, self.sampler = _matrix_and_sampler(graph, kernel, matrix, n_walks, sampler)
         sets = [

@@ -100,6 +100,14 @@ def test_second_derivatives_are_refused():
             torch.autograd.grad(loss, x, create_graph=True)
 
 
+def test_elu_is_positive_where_one_plus_it_rounds_to_zero():
+    graph, far = wk.Graph.from_edges([(0, 1)], n_nodes=3), torch.full((3, 1), -30.0)
+    walks = WalkTensors(wk.sample_walks(graph, 2), dtype=torch.float32)
+    v = torch.tensor([[1.0], [2.0], [5.0]])
+    found = masked_attention(far, far, v, walks, f=torch.ones(1))
+    assert torch.allclose(found, v)  # f is that of single nodes: each attends to itself
+
+
 def test_queries_and_keys_may_be_different_nodes():
     left = WalkTensors(wk.sample_walks(CLUB, 6, nodes=[3, 1, 7]))
     right = WalkTensors(wk.sample_walks(CLUB, 6, nodes=[0, 33, 5, 2]))
@@ -284,6 +292,14 @@ class TestModule:
     def test_refused_calls(self, options, message):
         with pytest.raises(ValueError, match=message):
             self.layer()(torch.ones(34, 8), **options)
+
+    def test_default_modulations_stay_positive(self):
+        layer = self.layer()
+        assert torch.allclose(layer.f()[0, :6].detach(), 0.5 ** torch.arange(6.0), rtol=0.05)
+        with torch.no_grad():
+            for parameter in layer.modulations.parameters():
+                parameter.normal_()
+        assert (layer.f() > 0).all()
 
     def test_half_precision_is_refused_by_name(self):
         with pytest.raises(
