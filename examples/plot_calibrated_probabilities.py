@@ -48,9 +48,9 @@ for seed in range(5):
 # logarithmic loss of one who knows nothing is log 2 = 0.693.
 #
 # Both models of ours are close to the diagonal, and at both ends a few percent too sure.
-# ``NodeRidgeClassifier`` is the better one in four of the graphs and too sure in one: it is calibrated by
-# predictions of the known labels from each other, and there all 40 of these are right. The shares of label
-# propagation are no probabilities at all.
+# ``NodeRidgeClassifier`` is the better one in three of the graphs. In the other two both are too sure, and it
+# is more so: it is calibrated by predictions of the 40 known labels from each other, which are better there
+# than those of other nodes. The shares of label propagation are no probabilities at all.
 figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
 for (name, predicted), one in zip(probabilities.items(), axes, strict=True):
     p, y = np.concatenate(predicted), np.concatenate(truth)

