@@ -46,7 +46,7 @@ def sample_fires(rng, n_fires=64):
     sparks[rng.integers(graph.n_nodes, size=(3, n_fires)), np.arange(n_fires)] = 1
     now = burn(sparks, 2)
     seen = now + 0.05 * rng.standard_normal(now.shape)
-    seen, later = (torch.tensor(x.T[..., None], dtype=torch.float32) for x in (seen, burn(now, 4)))
+    seen, later = (torch.tensor(one.T[..., None], dtype=torch.float32) for one in (seen, burn(now, 4)))
     return torch.cat([seen, places.expand(n_fires, -1, -1)], dim=2), later
 
 
