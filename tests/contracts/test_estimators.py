@@ -81,7 +81,7 @@ FLAT = "X is made flat for the tag one_d_array, and then taken for a table"
 TABLE = "X is a table of 0 or more than 1 columns, and a node is one column"
 TARGET = "X names one node in rows of different targets"
 SPARSE = "SciPy has no lil format of the flat sparse X that the check makes"
-SAID = {FLOATS: "whole-number ids", FLAT: "too many indices|not enough values to unpack", TABLE: r"\(n, 1\)",
+SAID = {FLOATS: "whole-number ids|too many indices", FLAT: "too many indices|not enough values to unpack", TABLE: r"\(n, 1\)",
         TARGET: "different targets for node", SPARSE: "Cannot convert a 1d sparse array"}  # fmt: skip
 COMMON = {
     FLOATS: """fit_score_takes_y estimators_overwrite_params estimators_fit_returns_self readonly_memmap_input
@@ -364,7 +364,7 @@ def test_features_in_every_shape(reduction, sparse_output):
         with pytest.raises(ValueError, match=r"sparse.*set_output\(transform='default'\)"):
             model.transform(NODES)
     else:
-        table = model.transform(pd.Series(NODES, index=NODES + 100))
+        table = model.transform(pd.DataFrame({"node": NODES}, index=NODES + 100))
         assert list(table.columns) == list(names)
         assert list(table.index) == list(NODES + 100)
         assert same(table.to_numpy(), features)

