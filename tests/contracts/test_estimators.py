@@ -83,7 +83,7 @@ TARGET = "X names one node in rows of different targets"
 SPARSE = "SciPy has no lil format of the flat sparse X that the check makes"
 SAID = {FLOATS: "whole-number ids|too many indices", FLAT: "too many indices|not enough values to unpack",
         TABLE: r"\(n, 1\)", TARGET: "different targets for node",
-        SPARSE: "Cannot convert a 1d sparse array"}  # fmt: skip
+        SPARSE: "Cannot convert a 1d sparse array|not enough values to unpack"}  # fmt: skip
 COMMON = {
     FLOATS: """fit_score_takes_y estimators_overwrite_params estimators_fit_returns_self readonly_memmap_input
         n_features_in_after_fitting positive_only_tag_during_fit estimators_dtypes complex_data dtype_object
