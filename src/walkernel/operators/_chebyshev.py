@@ -88,16 +88,14 @@ class ChebyshevBasis:
         the recurrence. ``states``, a dictionary, keeps the state of the recurrence, to be continued from
         ``first`` later.
         """
-        n, ends, end = ids.size, {}, 0
-        for part in self._parts(n):
-            ends[part.start] = end = end + (n - part.start) * (part.stop - part.start)
-        result = np.empty((n_terms - first, end), dtype=self._precision(n, n_terms, states))
+        n, places = ids.size, self._places(ids.size)
+        width = places[max(places)].stop
+        result = np.empty((n_terms - first, width), dtype=self._precision(n, n_terms, states))
 
         def keep(part: slice, terms: Terms) -> None:
             for k, current in terms:
                 if k >= first:
-                    below = as_array(current[ids[part.start :]]).ravel()
-                    result[k - first, ends[part.start] - below.size : ends[part.start]] = below
+                    result[k - first, places[part.start]] = as_array(current[ids[part.start :]]).ravel()
 
         self._recur(n, n_terms, keep, self._unit_vectors(ids), states)
         return result
@@ -105,12 +103,19 @@ class ChebyshevBasis:
     def covariance(self, terms: NDArray[np.float64], moments: NDArray[Any], n: int) -> NDArray[np.float64]:
         """Return K[S, S] = Σ_k terms_k T_k[S, S] of n nodes, (n, n), from their moments."""
         sums = np.asarray(terms.astype(moments.dtype) @ moments[: terms.size], dtype=np.float64)
-        result, end = np.empty((n, n)), 0
+        result, places = np.empty((n, n)), self._places(n)
         for part in self._parts(n):
-            begin, end = end, end + (n - part.start) * (part.stop - part.start)
-            result[part.start :, part] = sums[begin:end].reshape(n - part.start, -1)
+            result[part.start :, part] = sums[places[part.start]].reshape(n - part.start, -1)
             result[part, part.stop :] = result[part.stop :, part].T
         return (result + result.T) / 2
+
+    def _places(self, n: int) -> dict[int, slice]:
+        """Return where a row of moments has the columns that begin with each key, from the diagonal down."""
+        places, end = {}, 0
+        for part in self._parts(n):
+            begin, end = end, end + (n - part.start) * (part.stop - part.start)
+            places[part.start] = slice(begin, end)
+        return places
 
     def block(
         self, terms: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from walkernel._checks import Described, refuse, shown
 from walkernel._door import door
@@ -133,9 +133,14 @@ def _pivot_scaling(A: scipy.sparse.csr_array, count: int, component: Ids) -> Arr
     n, sizes = component.size, np.bincount(component)
     n_pivots = int(np.clip(np.sqrt(PIVOT_WORK / count), MIN_PIVOTS, MAX_PIVOTS))
     squares = np.empty((n, n_pivots), dtype=np.float32)
-    nearest, pivots = np.full(n, np.inf), _furthest(_steps(A, _furthest(np.zeros(n), component)), component)
+
+    def steps_from(sources: Ids) -> Array:
+        steps: Array = dijkstra(A, unweighted=True, indices=sources, min_only=True)
+        return steps
+
+    nearest, pivots = np.full(n, np.inf), _furthest(steps_from(_furthest(np.zeros(n), component)), component)
     for k in range(n_pivots):
-        steps = _steps(A, pivots)
+        steps = steps_from(pivots)
         squares[:, k] = steps**2
         nearest = np.minimum(nearest, steps)
         pivots = _furthest(nearest, component)
@@ -159,26 +164,6 @@ def _furthest(distance: Array, component: Ids) -> Ids:
     order = np.lexsort((distance, component))
     last: Ids = order[np.cumsum(np.bincount(component)) - 1]
     return last
-
-
-def _steps(A: scipy.sparse.csr_array, sources: Ids) -> Array:
-    """Return the number of steps from each node to the nearest source; all nodes can reach one."""
-    n = A.shape[0]
-    indices = np.append(A.indices, sources)  # of one more node, whose neighbours are the sources
-    indptr = np.append(A.indptr, indices.size)
-    extended = scipy.sparse.csr_array((np.ones(indices.size), indices, indptr), shape=(n + 1, n + 1))
-    order, before = breadth_first_order(extended, n)
-    position = np.empty(n + 1, dtype=np.int64)
-    position[order] = np.arange(n + 1)
-    parent = np.zeros(n + 1, dtype=np.int64)
-    parent[1:] = position[before[order[1:]]]
-    depth = np.minimum(np.arange(n + 1), 1)
-    while parent.any():  # each pass doubles the generations that are counted
-        depth += depth[parent]
-        parent = parent[parent]
-    result = np.empty(n + 1)
-    result[order] = depth - 1.0
-    return result[:n]
 
 
 def _apart(places: Array, count: int, component: Ids) -> Array:

@@ -189,10 +189,10 @@ def _spread(graph: Graph, std: Any) -> Array:
     return spread
 
 
-def _map_axes(places: Array) -> Axes:
+def _map_axes(places: Array, count: int = 1) -> Any:
+    """Return new axes of the proportions of a map, or an array of several."""
     width, height = np.ptp(places, axis=0) if len(places) else (1.0, 1.0)
-    axes: Axes = new_axes(aspect=max(width, 1e-9) / max(height, 1e-9))
-    return axes
+    return new_axes(count, aspect=max(width, 1e-9) / max(height, 1e-9))
 
 
 def _draw(
@@ -399,9 +399,7 @@ def plot_gp(
     if mean.ndim != 1:
         remedy = "Use plot_nodes(graph, mean[:, k]) for output k."
         refuse("estimator", "a process of one output", Described(f"one of {mean.shape[1]}"), remedy)
-    if panels is None:
-        width, height = np.ptp(places, axis=0)
-        panels = new_axes(2, aspect=max(width, 1e-9) / max(height, 1e-9))
+    panels = _map_axes(places, 2) if panels is None else panels
     observed = np.unique(estimator._observed_ids)
     titles = "Posterior mean", "Posterior standard deviation"
     for one, values, title, colours in zip(
