@@ -231,11 +231,10 @@ def lack_of_variance(modulated: Modulated, sampler: Sampler) -> str:
 
 
 def _remedy(modulated: Modulated, longer: str = "") -> str:
-    """Say which walks have a finite variance, or what serves a kernel for which none have."""
+    """Say which walks have a finite variance, or what serves where a symmetric pair has none with any."""
     if modulated.largest_p_halt() > 0:
         return f"Use {longer}{' or ' if longer else ''}sampler=choose_sampler(graph, kernel)."
-    lazy = "" if modulated.weights.pair == "lazy" else "estimate_kernel with pair='lazy', "
-    return f"Use {lazy}polynomial_operator, or a narrower kernel."
+    return "Use estimate_kernel with pair='lazy', polynomial_operator, or a narrower kernel."
 
 
 def _excess(sizes: NDArray[np.float64], survival: NDArray[np.float64]) -> float:

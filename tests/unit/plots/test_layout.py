@@ -89,6 +89,14 @@ def test_nodes_do_not_cover_each_other(graph, springs):
     assert len(cells) == graph.n_nodes
 
 
+def test_a_path_is_straight():
+    """Distances in steps are those of places, but for rounding of centred squares."""
+    places = plots.node_positions(edges([(i, i + 1) for i in range(899)], 900))
+    steps = np.abs(np.subtract.outer(np.arange(900), np.arange(900)))
+    found = distances(places)
+    assert np.allclose(found / found.max(), steps / 899, atol=0.01)
+
+
 def test_components_lie_apart(springs):
     graph = erdos_renyi(400, 1.3 / 400, seed=1).graph
     places = plots.node_positions(graph)

@@ -169,6 +169,12 @@ def test_the_lengthscale_has_an_exact_gradient(kernel):
     )
 
 
+def test_second_derivatives_by_the_lengthscale_are_refused():
+    kernel = kernel_of(wk.Diffusion(2.0))
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(kernel.modulation().square().sum(), kernel.raw_lengthscale, create_graph=True)
+
+
 def test_conjugate_gradients_give_the_same_answers():
     model, reference = Model(kernel_of(wk.Diffusion(3.0))), regressor(wk.Diffusion(3.0))
     with gpytorch.settings.max_cholesky_size(1), gpytorch.settings.eval_cg_tolerance(1e-4):

@@ -101,6 +101,20 @@ def test_derivatives_of_selected_rows():
         assert torch.autograd.gradcheck(lambda *args, p=product: p(walks, *args), (f, x, y))
 
 
+@pytest.mark.parametrize("name", [*PRODUCTS, "gram"])
+def test_second_derivatives_are_refused(name):
+    walks, f, x, y = small(), random(4), random(5, 3, seed=1), random(5, 2, seed=2)
+    found = walks.gram(f, walks) if name == "gram" else PRODUCTS[name](walks, f, x, y)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(found.square().sum(), f, create_graph=True)
+
+
+def test_second_derivatives_of_products_by_columns_are_refused():
+    walks, f, x = small(), random(4, grad=False), random(5, 3)
+    with pytest.raises(RuntimeError, match="first derivatives only"):
+        torch.autograd.grad(walks.matmul(f, x).square().sum(), x, create_graph=True)
+
+
 def test_derivatives_a_few_columns_at_a_time(monkeypatch):
     walks = WalkTensors(record())
     f, x = random(9), random(30, 7, seed=1)
