@@ -331,7 +331,7 @@ def _entries(
         refuse("features", "on the device of q, k and v", got, error=TypeError)
     if structure.shape[0] != x.shape[-2]:
         got = Described(f"{structure.shape[0]} rows and {x.shape[-2]} tokens")
-        refuse("features", f"with a row for each token of {name}", got)
+        refuse("features", f"of as many rows as {name} has tokens", got)
     if len(entries) > 1 and (not batch or batch[-1] != len(entries)):
         got = Described(f"{len(entries)} and a batch of shape {tuple(batch)}")
         refuse("f", "of one row, or one for each head, the last dimension of the batch", got)

@@ -227,12 +227,13 @@ class MaskedAttention(nn.Module):
         for name, x, weight, bias in zip(
             ("query", "key", "value"), (query, key, value), weights, biases, strict=True
         ):
-            if not isinstance(x, Tensor) or x.ndim < 2 or x.shape[-1] != self.embed_dim:
+            tokens = x if self.batch_first or not isinstance(x, Tensor) or x.ndim < 3 else x.transpose(0, -2)
+            n, dim = self.graph.n_nodes, self.embed_dim
+            if not isinstance(x, Tensor) or tokens.shape[-2:] != (n, dim):
+                rule = f"(…, {n}, {dim})" if self.batch_first else f"({n}, …, {dim})"
                 got = Described(f"shape {tuple(x.shape)}") if isinstance(x, Tensor) else x
-                refuse(name, f"a tensor of shape (…, {self.graph.n_nodes}, {self.embed_dim})", got)
-            projected = nn.functional.linear(
-                x if self.batch_first or x.ndim == 2 else x.transpose(0, -2), weight, bias
-            )
+                refuse(name, f"a tensor of shape {rule}", got)
+            projected = nn.functional.linear(tokens, weight, bias)
             heads.append(projected.unflatten(-1, (self.num_heads, -1)).transpose(-2, -3))
         left, right = self.walks[0], self.walks[-1]
         features = left if left is right else (left, right)

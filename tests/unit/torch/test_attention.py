@@ -152,7 +152,7 @@ def test_error_falls_as_one_over_the_root_of_the_walks():
 REFUSED = {
     "v with a row for each key": lambda q, k, v, w: masked_attention(q, k, v[..., :5, :], w, f=F),
     "k of as many columns as q": lambda q, k, v, w: masked_attention(q, k[..., :2], v, w, f=F),
-    "features with a row for each token of q": lambda q, k, v, w: masked_attention(
+    "features of as many rows as q has tokens": lambda q, k, v, w: masked_attention(
         *(x[..., :9, :] for x in (q, k, v)), w, f=F
     ),
     "f given for WalkTensors": masked_attention,
@@ -287,6 +287,10 @@ class TestModule:
             ({"attn_mask": torch.ones(1)}, "attn_mask must be None"),
             ({"is_causal": True}, "is_causal must be False"),
             ({"key": torch.ones(34, 7)}, r"key must be a tensor of shape \(…, 34, 8\)"),
+            (
+                {"value": torch.ones(33, 8)},
+                r"value must be a tensor of shape \(…, 34, 8\), got shape \(33, 8\)",
+            ),
         ],
     )
     def test_refused_calls(self, options, message):
