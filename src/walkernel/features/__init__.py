@@ -1,6 +1,7 @@
 """From walks to features Φ: the record, weights f, variance, and the matrix Φ wherever it is kept."""
 
 from walkernel.features._convergence import adjacency_bound, check_convergence, spectral_radius
+from walkernel.features._gram import add_products, gram, is_dense_cheaper
 from walkernel.features._matrix import (
     NO_NORMS,
     BlockedFeatures,
@@ -14,8 +15,6 @@ from walkernel.features._products import (
     block_edges,
     by_block,
     bytes_of,
-    gram,
-    is_dense_cheaper,
     keep_reached,
     multiply,
     multiply_transposed,
@@ -53,6 +52,7 @@ __all__ = [
     "Symmetric",
     "Walks",
     "Weights",
+    "add_products",
     "adjacency_bound",
     "anchor_points",
     "block_edges",

@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from walkernel._threads import thread_count
+from walkernel.features._gram import gram
 from walkernel.features._products import (
     Dense,
     add_rows,
@@ -22,7 +23,6 @@ from walkernel.features._products import (
     bytes_of,
     dots_in_block,
     dots_of_rows,
-    gram,
     keep_reached,
     leaves,
     multiply,
@@ -59,6 +59,8 @@ class FeatureMatrix(ABC):
     nbytes: int
     norms: Dense = NO_NORMS
     n_steps: int = 0
+    n_threads: int | None = None
+    """Threads of products; None: WALKERNEL_NUM_THREADS or the CPUs of this process."""
     takes_tensors = False
     """Whether products with tensors are made where the features are."""
 
@@ -98,7 +100,7 @@ class FeatureMatrix(ABC):
 
     def gram(self, other: FeatureMatrix) -> Any:
         """Return ΦΨᵀ as a dense matrix in double precision: an array, or a tensor where both are tensors."""
-        return gram(self.to_scipy(), other.to_scipy())
+        return gram(self.to_scipy(), other.to_scipy(), thread_count(self.n_threads))
 
     def scale_rows(self, factors: Dense) -> FeatureMatrix:
         """Return diag(factors) Φ."""

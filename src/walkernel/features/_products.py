@@ -24,10 +24,6 @@ from walkernel._threads import split_rows, threads_for
 
 LEAF_ROWS, FEW_LEAVES, MANY_LEAVES = 2**8, 16, 64
 """Least number of rows of a leaf, and most leaves: as many as 16 cost little, and a cluster wants more."""
-MAX_DENSE_ENTRIES = 2**26
-"""Entries up to which features may be stored as dense arrays."""
-DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
-"""Multiplications per second of dense and of sparse products, to choose between them."""
 MANY_ROWS = 2**20
 """Rows of each leaf where there are more than few of them."""
 SUMS_AT_ONCE = 2**23
@@ -167,23 +163,6 @@ def stack(order: NDArray[np.int64], *parts: scipy.sparse.csr_array) -> scipy.spa
 def block_row_products(block: scipy.sparse.csr_array, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """Return R Φᵀ for the rows of a block; sums are in the order of R's entries."""
     return (rows @ block.T.tocsr()).tocsr()
-
-
-def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array) -> Dense:
-    """Return Φ₁Φ₂ᵀ as an array, by a sparse or a dense product, whichever costs less."""
-    if is_dense_cheaper(left, right, 1):
-        return np.asarray(left.toarray() @ right.toarray().T)
-    return np.asarray((left @ right.T).toarray())
-
-
-def is_dense_cheaper(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_products: int) -> bool:
-    """Return whether one dense product costs less than ``n_products`` sparse products Φ₁Φ₂ᵀ."""
-    (n, n_columns), m = left.shape, right.shape[0]
-    visits = [np.bincount(side.indices, minlength=n_columns).astype(float) for side in (left, right)]
-    meetings = n_products * (visits[0] @ visits[1])
-    return bool(
-        (n + m) * n_columns <= MAX_DENSE_ENTRIES and n * m * n_columns / DENSE_SPEED < meetings / SPARSE_SPEED
-    )
 
 
 def row_of_entries(features: scipy.sparse.csr_array) -> NDArray[np.int64]:

@@ -32,6 +32,8 @@ MAX_TIMES = 1e100
 """How many times the norm of its estimate a kernel's norm may be, lest its square overflow."""
 ENTRIES, MIN_COLUMNS, MAX_COLUMNS = 2**13, 4, 64
 """Entries of B, about, and its columns: fewer for larger graphs."""
+ENTRIES_REACHED = 2**22
+"""Columns of B times nodes that the walks reach, of which there are many even if those of K are few."""
 ENTRIES_OF_T, MIN_OF_T = 2**10, 2
 """The same for the signs that T is taken from."""
 
@@ -39,7 +41,8 @@ ENTRIES_OF_T, MIN_OF_T = 2**10, 2
 def accuracy(K: WalkOperator) -> Accuracy:
     """Return how far an operator made of walks is from the kernel; its walks are walked again."""
     n = K.shape[0]
-    columns = max(MIN_COLUMNS, min(MAX_COLUMNS, ENTRIES // n))
+    reached = max(1, *(factor.left.shape[1] for factor in K.factors))
+    columns = max(MIN_COLUMNS, min(MAX_COLUMNS, ENTRIES // n, ENTRIES_REACHED // reached))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(n, columns))
     probes = _probes(K, signs)
     norm = float(root_sum_of_squares(K._matmat(probes), None))

@@ -14,7 +14,8 @@ polynomials, whose roots may decay slower than they do, are the exception.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -72,9 +73,12 @@ def head_costs(
     On a symmetric matrix all sets of walks share one head; on another one those of each direction do.
     """
     turned = {direction and not graph.is_symmetric(matrix) for direction in directions}
-    tables = [hop_table(graph, matrix, "weights", direction) for direction in turned]
-    probes = probe_nodes(ids, n_probes)
-    per_direction = [_edges(table, probes, limit, longest) for table in tables]
+    probes, per_direction = probe_nodes(ids, n_probes), []
+    for direction in turned:
+        edges_of = partial(_edges_of_hop, hop_table(graph, matrix, "weights", direction), probes)
+        if ids.size == graph.n_nodes:
+            edges_of = partial(_kept_edges, graph, ("edges of heads", matrix, direction, n_probes), edges_of)
+        per_direction.append(_edges(edges_of, limit, longest))
     shortest = min(len(edges) for edges in per_direction)
     totals = [sum(edges[r] for edges in per_direction) for r in range(shortest)]
     return [total for total in totals if total <= limit]
@@ -87,15 +91,23 @@ def probe_nodes(ids: NDArray[np.int64], n_probes: int) -> NDArray[np.int64]:
     return ids[((np.arange(n_probes) + 0.5) * GOLDEN % 1.0 * ids.size).astype(np.int64)]
 
 
-def _edges(hops: StepLaw, probes: NDArray[np.int64], limit: float, longest: int) -> list[float]:
-    """Follow heads hop by hop; what the next hop costs is known before it is made."""
-    edges, front = [0.0], probes
+def _edges(edges_of: Callable[[int], float], limit: float, longest: int) -> list[float]:
+    """Return the edges of heads of 0, 1, … hops up to the first that is beyond a limit."""
+    edges = [0.0]
     while edges[-1] <= limit and len(edges) <= longest:
-        leaving = hops.indptr[front + 1] - hops.indptr[front]
-        edges.append(edges[-1] + float(leaving.sum()) / probes.size)
-        if edges[-1] <= limit:
-            front = follow_front(hops, len(edges) - 1, probes)
+        edges.append(edges[-1] + edges_of(len(edges)))
     return edges
+
+
+def _edges_of_hop(hops: StepLaw, probes: NDArray[np.int64], hop: int) -> float:
+    """Return the mean number of edges that heads of some nodes follow in one hop."""
+    front = probes if hop == 1 else follow_front(hops, hop - 1, probes)
+    return float((hops.indptr[front + 1] - hops.indptr[front]).sum()) / probes.size
+
+
+def _kept_edges(graph: Graph, key: tuple[Hashable, ...], edges_of: Callable[[int], float], hop: int) -> float:
+    """Return the same for all nodes, which is kept with the graph: many plans ask for it."""
+    return graph.derived((*key, hop), lambda: edges_of(hop))
 
 
 def group_of(n_walks: int) -> int:

@@ -25,6 +25,7 @@ from walkernel.tasks._nodes import NodeEstimator
 from walkernel.tasks._observations import Array
 from walkernel.tasks._polynomial_prior import PolynomialPrior
 from walkernel.tasks._prior import WalkPrior
+from walkernel.tasks._solvers import as_array
 from walkernel.tasks._walk_cache import WALK_CACHE
 from walkernel.walks import NO_NODES, WalkSpec
 
@@ -77,8 +78,8 @@ def choose_prior(estimator: NodeEstimator, ids: NDArray[np.int64], score: Score)
         spec = spec_for(*walked)
         for one in walked:
             with without_warnings(InfiniteVarianceWarning):  # of kernels that are only tried
-                rows = WALK_CACHE.features(spec, one, some, engine)
-            K = (rows @ rows.T).toarray()
+                rows = WALK_CACHE.held(spec, one, some, engine)
+            K = as_array(rows.gram(rows))
             tried.append(Candidate(one, value(one, K, estimator.normalize), estimator.normalize))
         tried.sort(key=lambda one: one.score, reverse=True)
     chosen = kernel or tried[0].kernel

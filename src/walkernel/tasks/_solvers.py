@@ -140,7 +140,7 @@ class FeaturePrior(Prior):
     def covariance_of(self, positions: NDArray[np.int64]) -> Array:
         """Return the covariance of some of the observed nodes, (k, k)."""
         some = self.observed[positions]
-        return self.amplitude**2 * gram(some, some)
+        return self.amplitude**2 * gram(some, some, thread_count(None))
 
     def products(self) -> CovarianceProducts:
         """Return the products with a²ΦΦᵀ; columns of Φ that no walk reaches are left out."""
@@ -156,7 +156,7 @@ class FeaturePrior(Prior):
 
     def with_nodes(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²ΦΦ*ᵀ, (n, k)."""
-        return self.amplitude**2 * gram(self.observed, nodes)
+        return self.amplitude**2 * gram(self.observed, nodes, thread_count(None))
 
     def variances(self, nodes: scipy.sparse.csr_array) -> Array:
         """Return a²‖φ*‖², (k,)."""

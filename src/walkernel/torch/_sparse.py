@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from walkernel.engines import csr_tensor, offsets, rows_of
-from walkernel.torch._sparse_loops import add_products, sum_products
+from walkernel.features import add_products
+from walkernel.torch._sparse_loops import sum_products
 
 MAX_GATHERED_ENTRIES = 2**25
 """Floats that the derivative with respect to the entries gathers at once."""

@@ -1,4 +1,4 @@
-"""Compiled loops for A Bᵀ and its derivative, for matrices in CSC format.
+"""A compiled loop for the derivative of A Bᵀ, for matrices in CSC format.
 
 Column j of A has its rows in ``rows[indptr[j] : indptr[j + 1]]``, and its entries at the same positions of
 ``values``. Pairs of rows without a common column cost nothing.
@@ -9,25 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from walkernel.walks.compiling import compiled
-
-
-@compiled
-def add_products(
-    indptr: Any,  # (columns + 1,)
-    rows: Any,  # (nnz of A,)
-    values: Any,  # (nnz of A,)
-    other_indptr: Any,
-    other_rows: Any,
-    other_values: Any,
-    out: Any,  # (rows of A, rows of B)
-) -> None:
-    """Add A Bᵀ to ``out``."""
-    for column in range(indptr.size - 1):
-        first, last = other_indptr[column], other_indptr[column + 1]
-        for place in range(indptr[column], indptr[column + 1]):
-            row, value = rows[place], values[place]
-            for other in range(first, last):
-                out[row, other_rows[other]] += value * other_values[other]
 
 
 @compiled

@@ -8,7 +8,7 @@ import walkernel as wk
 from depth import crossed
 from kriging import KERNELS
 from walkernel.engines import CPU
-from walkernel.features import HostFeatures, _products
+from walkernel.features import HostFeatures, _gram
 from walkernel.tasks._gp_classifier import dirichlet_observations
 from walkernel.tasks._learning import features_of
 from walkernel.tasks._likelihood import Hyperparameters, Parameters, likelihood_at
@@ -116,8 +116,8 @@ def test_the_gradient_in_f_is_the_slope_of_the_likelihood(learn, data, normalize
 @pytest.mark.parametrize("learn", [ALL, ("modulation", "noise")])
 def test_dense_and_sparse_features_have_the_same_gradient(monkeypatch, learn, normalize):
     for most in (0, 2**26):
-        monkeypatch.setattr(_products, "MAX_DENSE_ENTRIES", most)
-        monkeypatch.setattr(_products, "SPARSE_SPEED", 1.0)
+        monkeypatch.setattr(_gram, "MAX_DENSE_ENTRIES", most)
+        monkeypatch.setattr(_gram, "SPARSE_SPEED", 1.0)
         checked(KERNELS["Diffusion"], learn, DATA["all"], normalize=normalize)
 
 

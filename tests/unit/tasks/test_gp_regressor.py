@@ -9,7 +9,7 @@ import graphs
 import walkernel as wk
 from kriging import Kriging
 from walkernel.engines import Engine
-from walkernel.features import _products
+from walkernel.features import _gram
 from walkernel.tasks import _gp_regressor, _solvers, _walk_cache
 
 RNG = np.random.default_rng(2)
@@ -180,8 +180,8 @@ def test_blocks_of_nodes_do_not_show(monkeypatch):
 def test_gram_matrices_of_sparse_and_dense_factors_are_the_same(monkeypatch):
     answers = []
     for most in (0, 2**26):
-        monkeypatch.setattr(_products, "MAX_DENSE_ENTRIES", most)
-        monkeypatch.setattr(_products, "SPARSE_SPEED", 5e8 if not most else 1.0)
+        monkeypatch.setattr(_gram, "MAX_DENSE_ENTRIES", most)
+        monkeypatch.setattr(_gram, "SPARSE_SPEED", 5e8 if not most else 1.0)
         answers.append(fitted().predict(np.arange(30), return_cov=True)[1])
     assert np.allclose(*answers, rtol=0, atol=1e-12)
 
