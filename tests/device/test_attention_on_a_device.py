@@ -21,17 +21,26 @@ def by_kernels(monkeypatch, device):
         monkeypatch.setattr(_attention, "LOOP_DEVICE", "none")
 
 
-def attend(device, dtype, per_head=True):
-    """Return the output and the gradients of two heads, on the CPU."""
+def attend(device, dtype, per_head=True, needed="qkvab"):
+    """Return the output and gradients of two heads by name, on the CPU; f is a for queries and b for keys."""
     rng = np.random.default_rng(0)
     parts = [torch.tensor(rng.standard_normal((2, 8, c)), dtype=dtype, device=device) for c in (3, 3, 2)]
     f = (LENGTHS if per_head else LENGTHS[0]).to(device, dtype)
-    q, k, v, f = (x.requires_grad_() for x in (*parts, f))
+    inputs = dict(zip("qkvab", (*parts, f.clone(), f.flip(-1)), strict=True))
     sides = tuple(
         WalkTensors(wk.sample_walks(GRAPH, 3, stream=stream), device=device, dtype=dtype) for stream in (0, 1)
     )
-    output = masked_attention(q, k, v, sides, f=f)
-    return [x.detach().cpu() for x in (output, *torch.autograd.grad(output.square().sum(), (q, k, v, f)))]
+    q, k, v, a, b = (x.requires_grad_(name in needed) for name, x in inputs.items())
+    output = masked_attention(q, k, v, sides, f=(a, b))
+    gradients = torch.autograd.grad(output.square().sum(), [inputs[name] for name in needed])
+    found = {"output": output, **dict(zip(needed, gradients, strict=True))}
+    return {name: x.detach().cpu() for name, x in found.items()}
+
+
+def check_equal(found, expected, tolerance):
+    for name, x in found.items():
+        error, size = (x - expected[name]).abs().max(), expected[name].abs().max()
+        assert float(error) <= tolerance * float(size), name
 
 
 @pytest.mark.parametrize("per_head", [True, False])
@@ -40,11 +49,17 @@ def test_equals_the_cpu(device, dtype, per_head, request):
     expected = attend("cpu", torch.float64, per_head)
     request.getfixturevalue("by_kernels")
     found = attend(device, dtype, per_head)
-    tolerance = 1e-11 if dtype == torch.float64 else 1e-5
-    for a, b in zip(found, expected, strict=True):
-        assert float((a - b).abs().max()) <= tolerance * float(b.abs().max())
+    check_equal(found, expected, 1e-11 if dtype == torch.float64 else 1e-5)
     if device == "cuda":
-        assert all(torch.equal(a, b) for a, b in zip(attend(device, dtype, per_head), found, strict=True))
+        again = attend(device, dtype, per_head)
+        assert all(torch.equal(again[name], found[name]) for name in found)
+
+
+@pytest.mark.parametrize("needed", ["q", "a", "qa", "k", "v", "b", "kv", "kb", "vb"])
+def test_some_gradients_equal_those_of_all(device, needed, request):
+    expected = attend("cpu", torch.float64, per_head=False)
+    request.getfixturevalue("by_kernels")
+    check_equal(attend(device, torch.float64, per_head=False, needed=needed), expected, 1e-11)
 
 
 def test_the_module_moves_to_the_device(device, by_kernels):

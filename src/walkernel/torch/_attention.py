@@ -9,11 +9,14 @@ sizes of q, k and v are kept. The derivatives are products of the same kinds:
     Y = Φ₂ᵀ (φ(k) ⊗ w)       S = Φ₁ Y       out_i = φ(q_i)ᵀ S_i       ∂/∂φ(q)_i = S_i g_i
     U = Φ₁ᵀ (φ(q) ⊗ g)       T = Φ₂ U       ∂/∂w_j = φ(k_j)ᵀ T_j      ∂/∂φ(k)_j = T_j w_j
     ∂/∂(Φ₁)_in = φ(q_i)ᵀ Y_n g_i            ∂/∂(Φ₂)_jn = φ(k_j)ᵀ U_n w_j
+
+Most of the time goes into reading Y_n and U_n at each entry of Φ. All derivatives of one side are computed in
+one pass over its entries: Y is read once forwards and once backwards, and U once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -33,7 +36,7 @@ FEATURE_MAPS: dict[str, FeatureMap] = {
 TILE_ENTRIES, DEVICE_TILE_ENTRIES = 2**23, 2**29
 """Numbers of an intermediate result that are kept at once, on a CPU and on a device."""
 PROGRAM_ENTRIES = 2**11
-"""Entries of a matrix d × c that a program on a device holds."""
+"""Entries of a matrix d × c, padded to powers of two, that a program on a device holds."""
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 Features: TypeAlias = Tensor | WalkTensors
 
@@ -148,56 +151,47 @@ class _MaskedProduct(torch.autograd.Function):
         left: Structure,
         right: Structure,
     ) -> Tensor:
-        ctx.save_for_backward(a, b, q, k, w)
+        saved = a, b, q, k, w
+        ctx.save_for_backward(*saved)
         ctx.structures = left, right
         result = q.new_zeros(*q.shape[:2], w.shape[2])
-        for tile in _tiles(a, b, q, k, w, left.shape[1]):
-            Y = spread(right, tile.b, tile.of(k), w[tile.members])
-            result[tile.members] += contract(left, tile.a, Y, tile.of(q), None)
+        for tile in _tiles(*saved, left.shape[1]):
+            a, b, q, k, w = tile.of(saved)
+            contract(left, a, spread(right, b, k, w), q, None, of_y=result[tile.w])
         return result
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, b, q, k, w = saved = ctx.saved_tensors
-        left, right = ctx.structures
-        of_a, of_b, of_q, of_k, of_w = (
+        saved, (left, right) = ctx.saved_tensors, ctx.structures
+        gradients = [
             torch.zeros_like(x, memory_format=torch.contiguous_format) if needed else None
             for x, needed in zip(saved, ctx.needs_input_grad, strict=False)
-        )
+        ]
         with torch.autocast(grad.device.type, enabled=False):
-            for tile in _tiles(a, b, q, k, w, left.shape[1]):
-                queries, keys, values, g = tile.of(q), tile.of(k), w[tile.members], grad[tile.members]
-                if of_q is not None or of_a is not None:
-                    Y = spread(right, tile.b, keys, values)
-                    if of_q is not None:
-                        tile.of(of_q).copy_(contract(left, tile.a, Y, None, g))
-                    if of_a is not None:
-                        of_a[tile.head % len(a)] += at_entries(left, Y, queries, g)
-                    del Y
-                if of_k is not None or of_w is not None or of_b is not None:
-                    U = spread(left, tile.a, queries, g)
-                    if of_k is not None:
-                        tile.of(of_k).copy_(contract(right, tile.b, U, None, values))
-                    if of_w is not None:
-                        of_w[tile.members] += contract(right, tile.b, U, keys, None)
-                    if of_b is not None:
-                        of_b[tile.head % len(b)] += at_entries(right, U, keys, values)
-        return of_a, of_b, of_q, of_k, of_w, None, None
+            for tile in _tiles(*saved, left.shape[1]):
+                a, b, q, k, w = tile.of(saved)
+                of_a, of_b, of_q, of_k, of_w = tile.of(gradients)
+                g = grad[tile.w]
+                if of_a is not None or of_q is not None:
+                    contract(left, a, spread(right, b, k, w), q, g, of_entries=of_a, of_x=of_q)
+                if of_b is not None or of_k is not None or of_w is not None:
+                    contract(right, b, spread(left, a, q, g), k, w, of_entries=of_b, of_x=of_k, of_y=of_w)
+        return *gradients, None, None
 
 
 class _Tile(NamedTuple):
-    """A head, some members of the batch that have it, and some columns of their queries and keys."""
+    """Where one Φ₁ and Φ₂, some members of the batch that have them, and some columns of q and k are."""
 
-    head: int
-    a: Tensor  # (entries of Φ₁,)
-    b: Tensor  # (entries of Φ₂,)
-    members: slice
-    columns: slice
+    a: int
+    b: int
+    q: tuple[slice, slice, slice]
+    k: tuple[slice, slice, slice]
+    w: slice
 
-    def of(self, x: Tensor) -> Tensor:
-        """Return the part of queries or keys (p, n, d)."""
-        return x[self.members, :, self.columns]
+    def of(self, tensors: Sequence[Tensor | None]) -> list[Any]:
+        """Return the parts of a, b, q, k and w, or of their gradients."""
+        return [None if x is None else x[place] for x, place in zip(tensors, self, strict=True)]
 
 
 def _tiles(a: Tensor, b: Tensor, q: Tensor, k: Tensor, w: Tensor, n_nodes: int) -> Iterator[_Tile]:
@@ -207,15 +201,15 @@ def _tiles(a: Tensor, b: Tensor, q: Tensor, k: Tensor, w: Tensor, n_nodes: int) 
     size = max(q.shape[1], k.shape[1], n_nodes) * c
     on_host = q.device.type == LOOP_DEVICE
     at_once = max(1, (TILE_ENTRIES if on_host else DEVICE_TILE_ENTRIES) // size)
-    width = min(d, at_once if on_host else max(1, PROGRAM_ENTRIES // c))
+    width = min(d, at_once if on_host else max(1, PROGRAM_ENTRIES >> (c - 1).bit_length()))
     height = max(1, at_once // width)
     for head in range(n_heads):
         for first in range(0, n_members, height):
             last = min(first + height, n_members)
             members = slice(first * n_heads + head, (last - 1) * n_heads + head + 1, n_heads)
             for column in range(0, d, width):
-                columns = slice(column, min(column + width, d))
-                yield _Tile(head, a[head % len(a)], b[head % len(b)], members, columns)
+                tokens = members, slice(None), slice(column, min(column + width, d))
+                yield _Tile(head % len(a), head % len(b), tokens, tokens, members)
 
 
 def spread(
@@ -224,7 +218,7 @@ def spread(
     x: Tensor,  # (p, n, d)
     y: Tensor,  # (p, n, c)
 ) -> Tensor:
-    """Return Φᵀ (x ⊗ y), to be handed to ``contract`` and ``at_entries``."""
+    """Return Φᵀ (x ⊗ y), to be handed to ``contract``."""
     if x.device.type != LOOP_DEVICE:
         from walkernel.torch._device_attention import spread as on_device
 
@@ -236,28 +230,26 @@ def contract(
     structure: Structure,
     entries: Tensor,  # (nnz,)
     Y: Tensor,
-    x: Tensor | None,  # (p, n, d)
-    y: Tensor | None,  # (p, n, c)
-) -> Tensor:  # (p, n, c) for x, or (p, n, d) for y
-    """Return xᵀ S or S y for S = Φ Y."""
-    if entries.device.type != LOOP_DEVICE:
+    x: Tensor,  # (p, n, d)
+    y: Any,  # (p, n, c), or None if nothing but of_y is given
+    *,
+    of_entries: Tensor | None = None,  # (nnz,)
+    of_x: Tensor | None = None,  # (p, n, d)
+    of_y: Tensor | None = None,  # (p, n, c)
+) -> None:
+    """Add the derivatives of Σ_i x_iᵀ S_i y_i, S = Φ Y, to the tensors that are given."""
+    if x.device.type != LOOP_DEVICE:
         from walkernel.torch._device_attention import contract as on_device
 
-        return on_device(structure, entries, Y, x, y)
-    S = structure.product(entries, Y)
-    if x is not None:
-        return torch.einsum("npdc,pnd->pnc", S.unflatten(1, (x.shape[0], x.shape[2], -1)), x)
-    assert y is not None
-    return torch.einsum("npdc,pnc->pnd", S.unflatten(1, (y.shape[0], -1, y.shape[2])), y)
-
-
-def at_entries(structure: Structure, Y: Tensor, x: Tensor, y: Tensor) -> Tensor:  # (nnz,)
-    """Return x_iᵀ Y_n y_i at each entry (i, n) of Φ, summed over the members."""
-    if x.device.type != LOOP_DEVICE:
-        from walkernel.torch._device_attention import at_entries as on_device
-
-        return on_device(structure, Y, x, y)
-    return structure.entry_products(_outer(x, y), Y)
+        return on_device(structure, entries, Y, x, y, of_entries, of_x, of_y)
+    if of_entries is not None:
+        of_entries += structure.entry_products(_outer(x, y), Y)
+    if of_x is not None or of_y is not None:
+        S = structure.product(entries, Y).unflatten(1, (*x.shape[::2], -1))
+        if of_x is not None:
+            of_x += torch.einsum("npdc,pnc->pnd", S, y)
+        if of_y is not None:
+            of_y += torch.einsum("npdc,pnd->pnc", S, x)
 
 
 def _outer(x: Tensor, y: Tensor) -> Tensor:

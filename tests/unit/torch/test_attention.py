@@ -1,6 +1,7 @@
 """Masked linear attention: dense masking with the same features, its gradients, and what is refused."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -89,6 +90,20 @@ def test_gradients_pass_gradcheck():
     f = torch.tensor([[1.0, 0.5, 0.2], [0.9, 0.1, 0.3]], dtype=torch.float64, requires_grad=True)
     q, k, v = tokens(4, batch=(), heads=2, d=2, d_v=2)
     assert torch.autograd.gradcheck(lambda *x: masked_attention(*x[:3], sides, f=x[3]), (q, k, v, f))
+
+
+def test_some_gradients_equal_those_of_all(small_tiles):
+    sides = walks_on(CLUB), walks_on(CLUB, stream=1)
+    q, k, v = tokens(CLUB.n_nodes)
+    inputs = q, k, v, *(random(3, 4, seed=seed).detach().abs().requires_grad_() for seed in range(2))
+    loss = masked_attention(q, k, v, sides, f=inputs[3:]).square().sum()
+    expected = torch.autograd.grad(loss, inputs)
+    for size in range(1, 5):
+        for some in itertools.combinations(range(5), size):
+            q, k, v, *f = (x.detach().requires_grad_(i in some) for i, x in enumerate(inputs))
+            loss = masked_attention(q, k, v, sides, f=f).square().sum()
+            found = torch.autograd.grad(loss, [(q, k, v, *f)[i] for i in some])
+            assert all(relative(a, expected[i]) < 1e-12 for a, i in zip(found, some, strict=True))
 
 
 def test_second_derivatives_are_refused():
