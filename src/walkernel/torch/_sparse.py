@@ -10,7 +10,7 @@ sparsity structure is fixed, its transpose is made once, and each derivative is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, reduce, wraps
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from walkernel.engines import csr_tensor, offsets, rows_of
 from walkernel.features import add_products
 from walkernel.torch._sparse_loops import sum_products
 
-MAX_GATHERED_ENTRIES = 2**25
-"""Floats that the derivative with respect to the entries gathers at once."""
+MAX_GATHERED_NUMBERS, HOST_GATHERED_NUMBERS = 2**25, 2**19
+"""Numbers that the derivative with respect to the entries gathers at once: on a CPU, what its cache holds."""
 LOOP_DEVICE = "cpu"
 """The device on which compiled loops are faster than products and sorts of PyTorch."""
 PART_SIZE = 256
@@ -154,7 +154,7 @@ class Structure:
 
     def row_blocks(self) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of rows, with their entries, that are small enough to be stored densely."""
-        step = max(1, MAX_GATHERED_ENTRIES // max(1, self.shape[1]))
+        step = max(1, MAX_GATHERED_NUMBERS // max(1, self.shape[1]))
         firsts = range(0, self.shape[0], step)
         ends = self.indptr[[*firsts, self.shape[0]]].tolist()
         for k, first in enumerate(firsts):
@@ -167,11 +167,12 @@ class Structure:
         return result
 
     def entry_products(self, y: Tensor, x: Tensor) -> Tensor:
-        """Return y_i · x_j at each entry (i, j), (nnz,), computed a few columns at a time."""
-        step = max(1, MAX_GATHERED_ENTRIES // max(1, self.rows.numel()))
-        pairs = zip(y.split(step, dim=1), x.split(step, dim=1), strict=True)
-        products = (a.index_select(0, self.rows) * b.index_select(0, self.columns) for a, b in pairs)
-        return reduce(torch.add, (each.sum(dim=1) for each in products))
+        """Return y_i · x_j at each entry (i, j), (nnz,), computed for some entries at a time."""
+        at_once = HOST_GATHERED_NUMBERS if y.device.type == LOOP_DEVICE else MAX_GATHERED_NUMBERS
+        step = max(1, at_once // max(1, y.shape[1]))
+        pairs = zip(self.rows.split(step), self.columns.split(step), strict=True)
+        products = [(y.index_select(0, rows) * x.index_select(0, columns)).sum(1) for rows, columns in pairs]
+        return products[0] if len(products) == 1 else torch.cat(products)
 
 
 def first_derivative(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -128,7 +128,7 @@ def test_few_elements_need_no_matrix(f, columns, at_once, monkeypatch):
 @pytest.mark.parametrize("loops_on", ["cpu", "nowhere"])
 def test_loops_and_blocks_of_any_size_give_the_same_matrix(loops_on, at_once, monkeypatch):
     monkeypatch.setattr("walkernel.torch._sparse.LOOP_DEVICE", loops_on)
-    monkeypatch.setattr("walkernel.torch._sparse.MAX_GATHERED_ENTRIES", at_once)
+    monkeypatch.setattr("walkernel.torch._sparse.MAX_GATHERED_NUMBERS", at_once)
     K, theta = make(columns=COLUMNS)
     dense = dense_features(theta, slice(None)) @ dense_features(theta, COLUMNS).mT
     torch.testing.assert_close(K.to_dense(), dense)

@@ -115,13 +115,15 @@ def test_second_derivatives_of_products_by_columns_are_refused():
         torch.autograd.grad(walks.matmul(f, x).square().sum(), x, create_graph=True)
 
 
-def test_derivatives_a_few_columns_at_a_time(monkeypatch):
+@pytest.mark.parametrize("limit", ["HOST_GATHERED_NUMBERS", "MAX_GATHERED_NUMBERS"])
+def test_derivatives_for_a_few_entries_at_a_time(monkeypatch, limit):
+    monkeypatch.setattr(_sparse, "LOOP_DEVICE", "cpu" if limit.startswith("HOST") else "none")
     walks = WalkTensors(record())
     f, x = random(9), random(30, 7, seed=1)
     walks.matmul(f, x).square().sum().backward()
     whole = f.grad.clone()
-    for most in (1, 2 * walks._structure.rows.numel(), 3 * walks._structure.rows.numel() + 1):
-        monkeypatch.setattr(_sparse, "MAX_GATHERED_ENTRIES", most)
+    for most in (1, 50, 7 * walks._structure.rows.numel() - 1):
+        monkeypatch.setattr(_sparse, limit, most)
         f.grad = None
         walks.matmul(f, x).square().sum().backward()
         assert torch.allclose(f.grad, whole, rtol=1e-12)
