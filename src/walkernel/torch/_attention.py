@@ -155,7 +155,7 @@ class _MaskedProduct(torch.autograd.Function):
         ctx.save_for_backward(*saved)
         ctx.structures = left, right
         result = q.new_zeros(*q.shape[:2], w.shape[2])
-        for tile in _tiles(*saved, left.shape[1]):
+        for tile in _tiles(left.shape[1], *saved):
             a, b, q, k, w = tile.of(saved)
             contract(left, a, spread(right, b, k, w), q, None, of_y=result[tile.w])
         return result
@@ -169,7 +169,7 @@ class _MaskedProduct(torch.autograd.Function):
             for x, needed in zip(saved, ctx.needs_input_grad, strict=False)
         ]
         with torch.autocast(grad.device.type, enabled=False):
-            for tile in _tiles(*saved, left.shape[1]):
+            for tile in _tiles(left.shape[1], *saved):
                 a, b, q, k, w = tile.of(saved)
                 of_a, of_b, of_q, of_k, of_w = tile.of(gradients)
                 g = grad[tile.w]
@@ -194,7 +194,7 @@ class _Tile(NamedTuple):
         return [None if x is None else x[place] for x, place in zip(tensors, self, strict=True)]
 
 
-def _tiles(a: Tensor, b: Tensor, q: Tensor, k: Tensor, w: Tensor, n_nodes: int) -> Iterator[_Tile]:
+def _tiles(n_nodes: int, a: Tensor, b: Tensor, q: Tensor, k: Tensor, w: Tensor) -> Iterator[_Tile]:
     """Yield parts whose intermediate results are small enough; members of a tile have the same Φ."""
     n_heads = max(len(a), len(b))
     n_members, d, c = q.shape[0] // n_heads, q.shape[2], w.shape[2]
