@@ -39,6 +39,13 @@ from walkernel.tasks._likelihood import (
     scale_likelihood_at,
 )
 from walkernel.tasks._observations import EPSILON, Array, Observations
+from walkernel.tasks._profile import (
+    beyond_columns,
+    eigenvalues_and_vectors,
+    has_profile,
+    is_observed_once,
+    profiled,
+)
 from walkernel.tasks._solvers import as_array
 from walkernel.tasks._walk_cache import WALK_CACHE, record_bytes, weighted
 from walkernel.walks import WalkSpec
@@ -268,17 +275,24 @@ class Trials:
 
     def best(self, hyper: Hyperparameters, own: Array) -> _Trial:
         """Return the maximum for K at the nodes, (n, n), as far as the three are learned."""
+        if has_profile(hyper, self._learn) and is_observed_once(self._tried):
+            values, vectors = eigenvalues_and_vectors(beyond_columns(own, self._tried[0].sides[:, 1:]))
+            value, found = profiled(hyper, values, [vectors.T @ one.sides for one in self._tried])
+            size = 1 / math.sqrt(own.trace() / len(own) or 1.0)
+            parameters = Parameters(("amplitude", "noise"), replace(hyper, amplitude=size, noise=1.0))
+            inside = np.clip(parameters.theta(found), *parameters.bounds().T)  # where y is constant
+            return _Trial(value, parameters.hyperparameters(inside), _is_correlated(own))
         best = max(self._split_variance(hyper, own), key=lambda one: one.value)
         names = tuple(name for name in self._learn if name in LOGARITHMIC)
         if not names:
             return best
         parameters = Parameters(names, best.hyper)
-        found = _maximize(
+        optimum = _maximize(
             lambda theta: scale_likelihood_at(theta, parameters, own, self._tried),
             parameters.theta(best.hyper),
             parameters.bounds(),
         )
-        return best._replace(value=-float(found.fun), hyper=parameters.hyperparameters(found.x))
+        return best._replace(value=-float(optimum.fun), hyper=parameters.hyperparameters(optimum.x))
 
     def _split_variance(self, hyper: Hyperparameters, gram: Array) -> Iterator[_Trial]:
         """Yield starts that split the variance of y, 1, between the prior and the noise."""

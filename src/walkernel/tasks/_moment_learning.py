@@ -1,16 +1,8 @@
 """Hyper-parameters by maximum marginal likelihood, with exact covariances from Chebyshev moments.
 
 Kernels of one family, or of all, are compared on at most 500 observed nodes, each with its best amplitude and
-noise; the lengthscale of the best one is then refined between its neighbours. Where the noise is the same for
-all observations and no node is observed twice, amplitude and noise follow from one eigendecomposition: for
-Cov(y) = a²(K + λI), K = VDVᵀ, everything in
-
-    −2 log p(y) = (m − q) log a² + log det(K + λI) + log det Hᵀ(K + λI)⁻¹H + (m − q)(1 + log 2π),
-    a² = yᵀQy / (m − q)
-
-is a sum over the eigenvalues D + λ. λ is measured against the mean variance that K has beyond the columns H,
-which is what the data can tell: a wide kernel is nearly constant. The logarithm of its root times a has a
-weak prior about the spread of y, which matters for few observations only. Otherwise L-BFGS finds them.
+noise; the lengthscale of the best one is then refined between its neighbours. Amplitude and noise follow
+from one eigendecomposition of the covariance where they can, else L-BFGS finds them.
 """
 
 from __future__ import annotations
@@ -20,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import scipy.optimize
 
 from walkernel._door import warn
 from walkernel.kernels import Kernel
 from walkernel.tasks._learning import Learned, Trials, scaled_problem
-from walkernel.tasks._likelihood import LOG_2PI, LOGARITHMIC, Hyperparameters
+from walkernel.tasks._likelihood import LOGARITHMIC, Hyperparameters
 from walkernel.tasks._moments import (
     Candidate,
     Moments,
@@ -37,15 +28,16 @@ from walkernel.tasks._moments import (
     markov_family,
 )
 from walkernel.tasks._observations import Array, Observations
+from walkernel.tasks._profile import (
+    beyond_columns,
+    eigenvalues_and_vectors,
+    has_profile,
+    is_observed_once,
+    profiled,
+)
 
-NOISE_RATIOS = 10.0 ** np.arange(-6.0, 4.01, 0.5)
-"""Ratios λ of noise and prior variance that are compared before the best one is refined."""
-MIN_EIGENVALUE = 1e-9
-"""Eigenvalues of a covariance, relative to the largest, below which they count as rounding."""
 MIN_FREE_SHARE = 1e-4
 """Least share of its variance that a kernel has beyond the columns of the mean."""
-AMPLITUDE_SPREAD = 1.0
-"""Standard deviation of the prior of log a about the spread of y: few observations leave a undetermined."""
 
 
 class Fit(NamedTuple):
@@ -169,56 +161,15 @@ def _best_scales(
     hypers: Sequence[Hyperparameters], K: Array, data: Sequence[Observations], learn: tuple[str, ...]
 ) -> Fit:
     """Return the best amplitude, noise and nugget of each output for K at the observed nodes."""
-    simple = {"amplitude", "noise"} <= set(learn) and "nugget" not in learn
-    simple = simple and not any(hyper.nugget for hyper in hypers)
-    once = all(one.place.size == one.ids.size and not one.variances.any() for one in data)
-    values, vectors = np.linalg.eigh(beyond_columns(K, data[0].sides[:, 1:]) if once else K)
-    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
+    once = is_observed_once(data)
+    values, vectors = eigenvalues_and_vectors(beyond_columns(K, data[0].sides[:, 1:]) if once else K)
     pairs = list(zip(hypers, data, strict=True))
-    if simple and once:
-        found = [_profiled(hyper, values, vectors.T @ one.sides) for hyper, one in pairs]
+    if once and all(has_profile(hyper, learn) for hyper in hypers):
+        found = [profiled(hyper, values, [vectors.T @ one.sides]) for hyper, one in pairs]
     else:
         whole = (vectors * values) @ vectors.T
         found = [Trials([one], learn).best(hyper, whole)[:2] for hyper, one in pairs]
     return Fit(sum(value for value, _ in found), tuple(hyper for _, hyper in found))
-
-
-def _profiled(hyper: Hyperparameters, values: Array, sides: Array) -> tuple[float, Hyperparameters]:
-    """Return the best likelihood, amplitude and noise from eigenvalues of K, (n,), and rotated sides."""
-    unit = float(values.sum()) / max(1, values.size - sides.shape[1] + 1) or 1.0
-
-    def profile(log_ratio: float) -> tuple[float, float]:
-        weights = 1 / (values + math.exp(log_ratio))
-        products = sides.T @ (weights[:, None] * sides)
-        inner, outer = products[1:, 1:], products[1:, 0]
-        rest = float(products[0, 0] - outer @ np.linalg.solve(inner, outer))
-        volume = float(np.linalg.slogdet(inner)[1]) - float(np.log(weights).sum())
-        free = len(sides) - len(inner)
-        square = max(rest, np.finfo(float).tiny) / free if free else 1.0  # else the mode of its prior
-        value = -0.5 * (free * (math.log(square) + 1 + LOG_2PI) + volume)
-        return value - 0.5 * (0.5 * math.log(square * unit) / AMPLITUDE_SPREAD) ** 2, square
-
-    logs = np.log(unit * NOISE_RATIOS)
-    place = int(np.argmax([profile(one)[0] for one in logs]))
-    bounds = logs[max(0, place - 1)], logs[min(logs.size - 1, place + 1)]
-    found = scipy.optimize.minimize_scalar(
-        lambda one: -profile(one)[0], bounds=bounds, method="bounded", options={"xatol": 1e-3}
-    )
-    value, square = profile(float(found.x))
-    amplitude = math.sqrt(square)
-    noise = amplitude * math.exp(float(found.x) / 2)
-    return value, replace(hyper, amplitude=amplitude, noise=noise)
-
-
-def beyond_columns(K: Array, columns: Array) -> Array:
-    """Return the covariance of what g has beyond the columns of the mean, (n, n).
-
-    The likelihood is the same, because β has a flat prior, and loses no digits to a part that β explains.
-    """
-    span, _ = np.linalg.qr(columns)
-    rest = K - span @ (span.T @ K)
-    rest -= (rest @ span) @ span.T
-    return np.asarray((rest + rest.T) / 2)
 
 
 def free_share(K: Array, observed: Observations) -> float:
