@@ -84,7 +84,7 @@ def features(size: Size) -> str:
         graphs["soc_epinions"] = wk.load_dataset("soc_epinions").graph
     engine, parts = CUDA(DEVICE), []
     for name, graph in graphs.items():
-        for t in (1, 5):
+        for t in size.of((1, 5), (1, 5), (1,)):
             kernel, plan = default_plan(graph, t, size.of(400, 400, 100))
             spec = checked_spec(graph, plan.n_walks, plan.sampler, 0, 0, None, "normalized", False)
             job, walker = features_job(spec, kernel), Walker(engine, spec)
