@@ -56,7 +56,7 @@ def smoothed(size: Size) -> tuple[wk.Graph, np.ndarray, str]:
         rows, "Graph.from_csr: checked there, copied here", lambda: wk.Graph.from_csr(indptr, indices)
     )
     engine = CUDA(DEVICE, keep_features=False)
-    spec = checked_spec(graph, 16, PAPER, 0, 0, np.arange(0, n, n // n_starts), "normalized", False)
+    spec = checked_spec(graph, 16, PAPER, 0, 0, np.arange(0, n, max(1, n // n_starts)), "normalized", False)
     walker = timed(rows, "tables of the nodes", lambda: Walker(engine, spec).at(spec.ids))
     what = f"walks from {spec.ids.size} nodes, G steps/s (goal 15)"
     rows.append(tell([what, f"{steps_rate(walker):.1f}", ""]))
