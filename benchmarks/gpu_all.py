@@ -33,7 +33,7 @@ class Job(NamedTuple):
 
     def command(self, folder: Path, size: list[str]) -> list[str]:
         """Return what is to be run."""
-        path = HERE / self.path
+        path = (HERE / self.path).resolve()
         if path.is_dir():
             return [sys.executable, "-m", "pytest", "-q", "--numprocesses", "8", str(path)]
         out = str(folder / f"{path.stem}.txt")

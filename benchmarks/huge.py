@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from card import DEVICE, Size, milliseconds, peak, random_csr, run, seconds, tell
+from card import DEVICE, Size, allocated, milliseconds, peak, random_csr, run, seconds, tell
 from core import table
 
 import walkernel as wk
@@ -77,6 +77,7 @@ def process_table(size: Size) -> str:
     """Return times of a Gaussian process for the smoothed values."""
     graph, smooth, _ = smoothed(size)
     torch.cuda.empty_cache()
+    allocated()  # the most memory counts from here
     rng, n, rows = np.random.default_rng(0), size.of(10**5, 10**4, 30), []
     known, asked = np.split(rng.choice(graph.n_nodes, 2 * n, replace=False), 2)
     y = smooth[known] / smooth.std() + 0.1 * rng.standard_normal(n)
