@@ -3,7 +3,7 @@
 # make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
-# make bench-gpu  the tables of a CUDA device, and the tests of one: a quarter of an hour
+# make bench-gpu  the tables of a CUDA device, and the tests of one: twenty minutes
 # make docs       the site, in docs/_build/html, with all examples of the gallery executed: minutes
 # make docs GALLERY=off      the same without running the examples: no pictures in the gallery
 # make test-docs  the built site in Chromium: links, search, looks (Debian: chromium, chromium-driver)
