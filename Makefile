@@ -3,6 +3,7 @@
 # make test-all   every test, at length: many seeds, killed clusters, loops that are not compiled, coverage,
 #                 and the data sets in the folder that WALKERNEL_DATA names, if any
 # make lint       style, types and layers      make bench   the benchmark tables
+# make bench-gpu  the tables of a CUDA device, and the tests of one: twenty minutes
 # make docs       the site, in docs/_build/html, with all examples of the gallery executed: minutes
 # make docs GALLERY=off      the same without running the examples: no pictures in the gallery
 # make test-docs  the built site in Chromium: links, search, looks (Debian: chromium, chromium-driver)
@@ -38,7 +39,7 @@ NOT_LOOPS := tasks plots experiments planning/test_plan.py planning/test_plannin
 # coverage is that of the tests that are not deep: to measure it takes half as long again, also to compile,
 # which the deep tests have done before
 
-.PHONY: demo test test-all test-min test-docs lint docs linkcheck dist bench clean
+.PHONY: demo test test-all test-min test-docs lint docs linkcheck dist bench bench-gpu clean
 
 demo: $(VENV)/.demo
 	$(BIN)/walkernel demo
@@ -92,6 +93,9 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/regimes.py --quick
 	$(BIN)/python benchmarks/local.py --quick
 	$(BIN)/python benchmarks/gp.py calibration scale --quick
+
+bench-gpu: $(VENV)/.test
+	$(BIN)/python benchmarks/gpu_all.py --out benchmarks/results
 
 clean:
 	rm -rf $(VENV) $(MIN) dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Ways to add up what edges of a start node bring to the same node, on a CUDA device, to the same bits.
 
-    python benchmarks/merging.py [--quick] [--out FILE]
+    python benchmarks/merging.py [--quick | --tiny] [--out FILE]
 
 The library compares all pairs of a start node's edges. Here a table in memory finds the first of equal nodes:
 each lane leaves its node and number at a place that its node chooses, the least of them stays, and lanes
@@ -9,24 +9,19 @@ whose node is not there go to the next place. Repeated nodes alone are then adde
 
 from __future__ import annotations
 
-import argparse
 import os
-import time
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
-from core import random_graph, table
-from gpu import milliseconds
+from card import DEVICE, REHEARSES, Size, default_plan, milliseconds, random_graph, run, tell
+from core import table
 
 import walkernel as wk
 from walkernel.engines import CUDA, checked_spec
 from walkernel.engines._device_heads import HeadFollower
 from walkernel.engines._device_walks import Walker
-from walkernel.planning import Request, make_plan
 
 ROOMS = ((32, 1), (128, 2), (512, 4))
 """Edges up to which a program has lanes for those of a start node, and its warps."""
@@ -127,12 +122,9 @@ def by_table(follower: HeadFollower, met: Any, longest: int, programs: int) -> A
     return result
 
 
-def hops_of(graph: wk.Graph, t: float, n_starts: int, device: str) -> list[tuple[HeadFollower, Any, int]]:
+def hops_of(graph: wk.Graph, t: float, steps: int, n_starts: int) -> list[tuple[HeadFollower, Any, int]]:
     """Return what edges bring in the hops of default heads, of which copies are kept."""
-    kernel, n = wk.Diffusion(float(np.sqrt(2 * t))), graph.n_nodes
-    plan = make_plan(
-        Request(graph, kernel, np.arange(n), "symmetric", "shared", None, 400.0 * n, None, 1, False)
-    )
+    _, plan = default_plan(graph, t, steps)
     spec = checked_spec(graph, plan.n_walks, plan.sampler, 0, 0, range(n_starts), "normalized", False)
     found, merge = [], HeadFollower._merge
 
@@ -142,7 +134,7 @@ def hops_of(graph: wk.Graph, t: float, n_starts: int, device: str) -> list[tuple
 
     HeadFollower._merge = keep  # type: ignore[method-assign]
     try:
-        Walker(CUDA(device), spec).at(spec.ids)
+        Walker(CUDA(DEVICE), spec).at(spec.ids)
     finally:
         HeadFollower._merge = merge  # type: ignore[method-assign]
     return found
@@ -161,55 +153,33 @@ def differences(one: Any, other: Any, met: Any, longest: int) -> int:
     return int((differs & fits).sum())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="few start nodes, also where Triton interprets")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    on_card = torch.cuda.is_available()
-    device = "cuda" if on_card else "cpu"
-    graphs = {"random": random_graph(10**4 if options.quick else 10**6)}
-    if os.environ.get("WALKERNEL_DATA"):
-        names = ["road_fla", "soc_epinions"] if not options.quick else ["soc_epinions"]
+def merging_table(size: Size) -> str:
+    """Return times of both ways at the hops of default heads, and how many start nodes differ."""
+    graphs = {"random": random_graph(*size.of((10**6, 10), (10**4, 10), (30, 8)))}
+    if os.environ.get("WALKERNEL_DATA") and size is not Size.TINY:
+        names = ["road_fla", "soc_epinions"] if size is Size.FULL else ["soc_epinions"]
         graphs.update({name: wk.load_dataset(name).graph for name in names})
+    cores = 1 if REHEARSES else torch.cuda.get_device_properties(0).multi_processor_count
     largest, rows = ROOMS[-1][0], []
     for name, graph in graphs.items():
         for t in (1, 5):
-            n = 40 if options.quick else graph.n_nodes
-            for number, (follower, met, longest) in enumerate(hops_of(graph, t, n, device), 1):
+            hops = hops_of(graph, t, *size.of((400, graph.n_nodes), (400, 1000), (250, 8)))
+            for number, (follower, met, longest) in enumerate(hops, 1):
                 pairs, widths = follower._merge(met, min(longest, largest)), met.begins.diff()
-                cells = [name, str(t), str(number), str(int(widths.sum()) // n), str(longest)]
+                cells = [name, str(t), str(number), str(int(widths.sum()) // widths.numel()), str(longest)]
                 for per_core in (4, 8, 16):
-                    programs = 132 * per_core if on_card else 4
-                    tabled = by_table(follower, met, longest, programs)
-                    cells.append(str(differences(pairs, tabled, met, largest)))
-                    if on_card:
-                        args = follower, met, longest, programs
-                        cells[-1] += f" {milliseconds(lambda a=args: by_table(*a), 3):.2f}"
-                if on_card:
-                    args = follower, met, min(longest, largest)
-                    cells.append(f"{milliseconds(lambda a=args: a[0]._merge(*a[1:]), 3):.2f}")
-                rows.append(cells)
-    header = [
-        "graph",
-        "t",
-        "hop",
-        "edges",
-        "most",
-        "4 programs",
-        "8",
-        "16",
-        *(["all pairs"] if on_card else []),
-    ]
+                    args = follower, met, longest, cores * per_core
+                    wrong = differences(pairs, by_table(*args), met, largest)
+                    cells.append(f"{wrong} {milliseconds(lambda a=args: by_table(*a), 3):.2f}")
+                args = follower, met, min(longest, largest)
+                cells.append(f"{milliseconds(lambda a=args: a[0]._merge(*a[1:]), 3):.2f}")
+                rows.append(tell(cells))
+    header = ["graph", "t", "hop", "edges", "most", "4 programs", "8", "16", "all pairs"]
     title = (
         "Edges merged by tables (start nodes that differ, ms; programs on each core), and by all pairs (ms)"
     )
-    text = f"{torch.cuda.get_device_name() if on_card else 'interpreted'}, {time.strftime('%Y-%m-%d')}\n"
-    text += table(title, header, rows)
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text + "\n")
+    return table(title, header, rows)
 
 
 if __name__ == "__main__":
-    main()
+    run({"merging": merging_table})

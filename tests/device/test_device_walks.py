@@ -10,10 +10,10 @@ import torch
 
 import graphs
 import walkernel as wk
-from walkernel.engines import CUDA, FeatureJob
+from walkernel.engines import CUDA, FeatureJob, checked_spec, features_job
 from walkernel.engines._device_heads import HeadFollower
 from walkernel.engines._device_walks import coalesce, coalesce_by_row
-from walkernel.engines._tensors import rows_of
+from walkernel.engines._tensors import rows_of, to_scipy
 from walkernel.walks import matched_survival
 
 LAW = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -158,6 +158,19 @@ def test_features(kind, sampler, dtype, device):
     assert seen == [(graph.n_nodes, graph.n_nodes)] + [
         (min(done, graph.n_nodes), graph.n_nodes) for done in range(7, graph.n_nodes + 7, 7)
     ]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_features_of_very_many_walks_are_made_from_few_nodes(keep, device, monkeypatch):
+    """A sort of PyTorch takes fewer than 2³¹ deposits, and memory ends before."""
+    graph, kernel, seen = graphs.weighted(), wk.Diffusion(1.0), []
+    job = features_job(checked_spec(graph, 8, SAMPLERS["long head"], 0, 0, None, "normalized", False), kernel)
+    expected = CUDA(device).features(job)[0].to_scipy()
+    monkeypatch.setattr("walkernel.engines._device_walks.memory_of", lambda _: 2**16)
+    found = CUDA(device, keep_features=keep).features(job, lambda *done: seen.append(done))[0]
+    assert len(seen) > 3
+    for rows in (found.to_scipy(), found.rows(np.arange(30)), to_scipy(found.native)):
+        assert (rows != expected).nnz == 0
 
 
 @pytest.mark.parametrize("sampler", ["independent", "long head", "pruned", "more walks"])

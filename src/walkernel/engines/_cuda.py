@@ -59,7 +59,8 @@ class CUDA(Engine):
         Whether a kernel keeps its features. If not, each product samples the walks again, and needs memory
         for the graph, the factor and the result only; two runs then differ by rounding.
     block_size : int, optional
-        Start nodes whose walks are in memory together, 2²¹ if not given: about 16 bytes for each step.
+        Start nodes whose walks are in memory together at most, 2²¹ if not given: about 16 bytes for each
+        step. Features of very many walks are made from fewer.
 
     Examples
     --------

@@ -250,6 +250,7 @@ class WalkedFeatures(BlockedFeatures):
         self.norms, self.n_steps, self.nnz = norms, n_steps, n_deposits
         self._walker, ids = walker, walker.spec.ids
         self._size = int(engine.block_size or ids.size)
+        self._kept_size = min(self._size, walker.most_starts)
         self.shape = (ids.size, walker.spec.graph.n_nodes)
         self.edges = block_edges(ids.size, min(self._size, ROWS_ON_HOST))
 
@@ -288,7 +289,7 @@ class WalkedFeatures(BlockedFeatures):
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order: only they are walked from."""
-        parts = np.split(positions, np.arange(self._size, positions.size, self._size))
+        parts = np.split(positions, np.arange(self._kept_size, positions.size, self._kept_size))
         with self.engine.walking():
             found = [self._sample(self._walker.spec.ids[part]) for part in parts]
             return scipy.sparse.vstack([to_scipy(matrix) for matrix in found], format="csr")
@@ -313,7 +314,8 @@ class WalkedFeatures(BlockedFeatures):
         """All features as a CSR tensor."""
         ids = self._walker.spec.ids
         with self.engine.walking():
-            return stack([self._sample(ids[i : i + self._size]) for i in range(0, ids.size, self._size)])
+            size = self._kept_size
+            return stack([self._sample(ids[i : i + size]) for i in range(0, ids.size, size)])
 
 
 class _Block(NamedTuple):
@@ -331,7 +333,7 @@ def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) ->
     n, keep = job.spec.ids.size, engine.keep_features or job.n_groups > 1
     walked: list[list[_Block]] = [[] for _ in job.streams]
     heads: list[Tensor] = []
-    for part, block in walker.blocks(int(engine.block_size or max(1, n))):
+    for part, block in walker.blocks(min(engine.block_size or n, walker.most_starts)):
         for number, stream in enumerate(job.streams):
             walked[number].append(_sample_block(engine, block.on_stream(stream), job, keep, number == 0))
         if job.separate_heads:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from walkernel.engines._tensors import launching_on, offsets, to_device
+from walkernel.engines._tensors import launching_on, memory_of, offsets, to_device
 from walkernel.walks import Head
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ class HeadFollower:
     @property
     def most_edges(self) -> int:
         """How many edges are followed together at most."""
-        if self.device.type != "cuda":
-            return FEWEST_EDGES
-        return max(FEWEST_EDGES, torch.cuda.get_device_properties(self.device).total_memory // BYTES_PER_EDGE)
+        return max(FEWEST_EDGES, memory_of(self.device) // BYTES_PER_EDGE)
 
     def follow(self, starts: Tensor) -> tuple[DeviceHead, DeviceFront]:
         """Return the heads of some start nodes, and where walks leave them."""

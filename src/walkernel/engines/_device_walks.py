@@ -27,6 +27,7 @@ from walkernel.engines._device_heads import (
 from walkernel.engines._tensors import (
     csr_of_counts,
     launching_on,
+    memory_of,
     offsets,
     rows_of,
     take,
@@ -43,6 +44,8 @@ BLOCK = 128
 """Number of walks that one Triton program advances together."""
 SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 """Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
+BYTES_PER_DEPOSIT = 256
+"""Memory of the device for each deposit of the walks whose features are made together."""
 MAX_SHARED = 4
 """Binary logarithm of the largest number of walks that share a draw."""
 
@@ -175,6 +178,12 @@ class Walker:
         own = copy(self)
         own.keeps_heads = False
         return own
+
+    @property
+    def most_starts(self) -> int:
+        """How many start nodes have their features made together at most, which depends on their walks."""
+        per_start = BYTES_PER_DEPOSIT * self.spec.n_walks * (1 + self.spec.sampler.mean_steps)
+        return max(1, int(memory_of(self.device) / per_start))
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Walker]]:
         """Yield walkers for at most ``size`` start nodes at a time; one without any if there are none."""

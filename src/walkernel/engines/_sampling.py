@@ -46,7 +46,8 @@ def checked_spec(
     one_of("matrix", matrix, MATRICES)
     check_flag("transpose", transpose)
     ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
-    check_distinct("nodes", ids, graph.names)
+    if nodes is not None:
+        check_distinct("nodes", ids, graph.names)
     return WalkSpec(graph, ids, n_walks, sampler, seed, stream, matrix, bool(transpose))
 
 

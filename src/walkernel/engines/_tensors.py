@@ -67,6 +67,13 @@ def launching_on(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def memory_of(device: torch.device) -> int:
+    """Return the bytes that a device has; for a CPU, on which kernels are interpreted, some that suit it."""
+    if device.type != "cuda":
+        return 2**35
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
 def rows_of(indptr: Tensor) -> Tensor:
     """Return the row of each entry."""
     counts = indptr.diff()

@@ -29,8 +29,8 @@ def is_tensor(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def read_csr(indptr: Any, indices: Any, weights: Any, directed: bool) -> Arrays:
-    """Check CSR arrays, all of NumPy or all tensors, and return them in the memory of this process."""
+def read_csr(indptr: Any, indices: Any, weights: Any, directed: bool) -> tuple[Arrays, int]:
+    """Check CSR arrays, all of NumPy or all tensors, and return them in memory, with the number of loops."""
     if is_tensor(indptr) != is_tensor(indices) or (
         weights is not None and is_tensor(weights) != is_tensor(indptr)
     ):
@@ -46,9 +46,10 @@ def read_csr(indptr: Any, indices: Any, weights: Any, directed: bool) -> Arrays:
             got = Described(f"shape {tuple(array.shape)} of {array.dtype}")
             refuse(name, f"one-dimensional, of {kind}", got, error=TypeError)
     _check_rows(indptr, indices, weights)
-    difference = 0
+    difference, n_loops = 0, 0
     for rows, columns, values, overlaps in _parts(indptr, indices, weights):
         _check_columns(rows, columns, int(indptr.shape[0]) - 1)
+        n_loops += int((rows == columns)[int(overlaps) :].sum())
         if not directed:
             change = _hashes(rows, columns, values) - _hashes(columns, rows, values)
             difference += int(change.sum()) - (int(change[0]) if overlaps else 0)
@@ -62,7 +63,7 @@ def read_csr(indptr: Any, indices: Any, weights: Any, directed: bool) -> Arrays:
             refuse("weights", "finite and not zero", Described("others"), "Leave edges of weight zero out.")
         check_sizes("weights", np.abs(values))
         values = None if (values == 1.0).all() else values
-    return Arrays(_on_host(indptr, np.int64), _on_host(indices, small), values)
+    return Arrays(_on_host(indptr, np.int64), _on_host(indices, small), values), n_loops
 
 
 def _check_rows(indptr: Any, indices: Any, weights: Any) -> None:

@@ -229,7 +229,9 @@ class Graph:
         Graph(n_nodes=3, n_edges=2, undirected, unweighted)
         """
         check_flag("directed", directed)
-        graph = cls(read_csr(indptr, indices, weights, directed), directed)
+        arrays, n_loops = read_csr(indptr, indices, weights, directed)
+        graph = cls(arrays, directed)
+        graph.derived("n_self_loops", lambda: n_loops)
         if is_tensor(indices) and indices.device.type != "cpu":
             kind = "int32" if graph.indices.dtype == np.int32 else "int64"
             graph.derived(

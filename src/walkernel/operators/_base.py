@@ -618,6 +618,8 @@ def _is_tensor(value: object) -> bool:
 
 def check_nodes(graph: Graph, nodes: ArrayLike | None, parameter: str = "nodes") -> NDArray[np.int64]:
     """Return the ids of distinct nodes, all of the graph's if none are given."""
-    ids = np.arange(graph.n_nodes) if nodes is None else graph.ids(nodes)
+    if nodes is None:
+        return np.arange(graph.n_nodes)
+    ids = graph.ids(nodes)
     check_distinct(parameter, ids, graph.names)
     return ids

@@ -27,6 +27,7 @@ def test_the_graph_is_that_of_the_matrix(size, kind, monkeypatch):
     assert graph.fingerprint == wk.Graph.from_scipy(WEIGHTED).fingerprint
     bare = wk.Graph.from_csr(*map(kind, ARRAYS[:2]))
     assert bare.weights is None
+    assert bare.n_self_loops == graph.n_self_loops == np.count_nonzero(WEIGHTED.diagonal()) > 0
     assert bare.n_edges == graph.n_edges
 
 
