@@ -55,6 +55,11 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
         token = _given.set(set())
         try:
             return function(*args, **kwargs)
+        except RuntimeError as error:
+            if "out of memory" not in str(error).lower():
+                raise
+            remedy = "Use fewer nodes, walks or columns at a time, or walkernel.engines.CPU()."
+            raise MemoryError(f"The device has too little memory. {remedy} ({error})") from error
         finally:
             _given.reset(token)
 

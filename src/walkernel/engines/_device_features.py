@@ -78,7 +78,7 @@ def multiplied(engine: CUDA, X: Any, product: Callable[[Tensor], Tensor]) -> Any
     factor = as_tensor(engine, np.ldexp(X, -exponents) if exponents.any() else X)
     result = product(factor)
     check_overflow(engine, factor, result)
-    found = result.double().cpu().numpy()
+    found = result.cpu().double().numpy()
     return np.ldexp(found, exponents) if exponents.any() else found
 
 

@@ -355,7 +355,7 @@ class DeviceRecord(Record):
     @property
     def deposits(self) -> Deposits:
         """The deposits in the memory of this process, loads in double precision."""
-        tensors = (self.indptr, self.nodes, self.lengths, self.loads.double())
+        tensors = (self.indptr, self.nodes, self.lengths, self.loads.cpu().double())
         return Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head.to_host()])
 
     def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:

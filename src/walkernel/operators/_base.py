@@ -148,6 +148,7 @@ class KernelOperator(LinearOperator):
             result[inside] = block[where[inside] - part.start, columns[inside]]
         return result
 
+    @door
     def __matmul__(self, other: Any) -> Any:
         """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers.
 
@@ -191,6 +192,7 @@ class KernelOperator(LinearOperator):
         """Return K V for a tensor, on any device and of any dtype."""
         return V.new_tensor(self._matmat(V.double().cpu().numpy()))
 
+    @door
     def __rmatmul__(self, other: Any) -> Any:
         """Return v @ K for a vector (n,) or a matrix (c, n) of real numbers."""
         if isinstance(other, LinearOperator):
