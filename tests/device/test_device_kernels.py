@@ -222,6 +222,9 @@ def test_tensors_of_other_shapes_and_kinds(device):
         K @ torch.ones(30, requires_grad=True)
     with pytest.raises(ValueError, match="of length 30"):
         torch.ones(2, 29) @ K
+    negative = torch.complex(torch.zeros(30), -torch.arange(30.0)).conj().imag  # a view, not yet computed
+    for operator in (K, there):
+        np.testing.assert_allclose(operator @ negative, there @ np.arange(30), rtol=1e-5, atol=1e-5)
     assert isinstance(K.estimate_product(torch.ones(30)).value, np.ndarray)
 
 

@@ -184,7 +184,7 @@ class KernelOperator(LinearOperator):
         if other.requires_grad:
             remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
             refuse(what, "a tensor without gradients", Described("one that requires them"), remedy)
-        V = other if other.is_floating_point() else other.double()
+        V = other.resolve_neg() if other.is_floating_point() else other.double()
         columns = V[:, None] if V.ndim == 1 else V
         return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(-1, *other.shape[1:])
 

@@ -99,7 +99,9 @@ class PolynomialOperator(KernelOperator):
 
     def _native(self, V: NDArray[np.float64]) -> Any:
         """Return an array where products are made."""
-        return self.held.native.values().new_tensor(V) if self.held.takes_tensors else V
+        if not self.held.takes_tensors:
+            return V
+        return self.held.native.values().new_tensor(np.ascontiguousarray(V))
 
     def _whole_sum(self, V: Any) -> Any:
         *_, result = self._partial_sums(V)
