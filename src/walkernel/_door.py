@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 IN_BETWEEN = frozenset(
     [
@@ -54,10 +55,31 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
         token = _given.set(set())
         try:
             return function(*args, **kwargs)
+        except RuntimeError as error:
+            if "out of memory" not in str(error).lower():
+                raise
+            remedy = "Use fewer nodes, walks or columns at a time, or walkernel.engines.CPU()."
+            raise MemoryError(f"The device has too little memory. {remedy} ({error})") from error
         finally:
             _given.reset(token)
 
     return call
+
+
+def all_or_nothing(method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
+    """Make a method a public call that leaves its object as it was where it fails or is interrupted."""
+
+    @wraps(method)
+    def call(self: T, *args: P.args, **kwargs: P.kwargs) -> R:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return door(call)
 
 
 def public_call() -> str:

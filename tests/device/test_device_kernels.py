@@ -14,6 +14,7 @@ from walkernel.engines._device_products import multiply, multiply_by_rows, squar
 KERNEL = wk.Diffusion(1.0)
 LAW = (0.9, 0.6, 0.3)
 PLAIN, HEAD = wk.CoupledWalks(LAW), wk.CoupledWalks(LAW, head=2)
+LONG = wk.choose_sampler(graphs.weighted(), KERNEL)
 SIZES = KERNEL.modulation(16)
 PRUNED = wk.PrunedWalks(SIZES, threshold=1e-3, head=3)
 UNEQUAL = wk.PrunedWalks(SIZES, threshold=0.06, head=3, unevenness=3.0, group=8)
@@ -105,6 +106,46 @@ def test_single_precision(device):
     np.testing.assert_array_equal(here.estimate([0], [4]).stderr, there.estimate([0], [4]).stderr)
 
 
+@pytest.mark.parametrize("keep_features", [True, False])
+@pytest.mark.parametrize("case", ["debiased", "lazy with heads", "directed"])
+def test_factors_of_any_size_in_single_precision(case, keep_features, device):
+    """Numbers beyond those of single precision, also of columns of very different sizes."""
+    here, there = both(case, CUDA(device, keep_features=keep_features))
+    V = np.random.default_rng(0).normal(size=(here.shape[0], 3))
+    sizes, expected = np.array([1e200, 1e-200, 1.0]), there @ V
+    np.testing.assert_allclose((here @ (V * sizes)) / sizes, expected, rtol=0, atol=1e-5)
+    product = here @ torch.tensor(V * sizes, device=device)
+    assert product.dtype == torch.float64
+    np.testing.assert_allclose(product.cpu().numpy() / sizes, expected, rtol=0, atol=1e-5)
+    found = ((V * sizes).T @ here) / sizes[:, None]
+    np.testing.assert_allclose(found, V.T @ there, rtol=0, atol=1e-5)
+    assert not (here @ np.zeros(here.shape[0])).any()
+    assert np.isnan(here @ np.full(here.shape[0], np.nan)).any()
+
+
+@pytest.mark.parametrize("keep_features", [True, False])
+def test_kernels_of_any_size_in_single_precision(keep_features, device):
+    """Features are roots of them; what a kernel itself would lose as features is refused."""
+    graph, engine = graphs.weighted(), CUDA(device, keep_features=keep_features)
+    for size in (1e60, 1e-50):
+        options = {"n_walks": 8, "sampler": PLAIN, "ensembles": "independent"}
+        K, other = (wk.estimate_kernel(graph, size * KERNEL, engine=e, **options) for e in (engine, None))
+        np.testing.assert_allclose((K @ np.ones(30)) / size, (other @ np.ones(30)) / size, rtol=1e-5)
+        rule = f"f must be {'small' if size > 1 else 'large'} enough for loads times f to be numbers of fl"
+        with pytest.raises(ValueError, match=rule):
+            wk.estimate_kernel(graph, size * KERNEL, 8, pair="lazy", sampler=LONG, engine=engine)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_loads_that_overflow_are_refused_in_products_too(device):
+    """Factors of the loads differ by more than the numbers of single precision do."""
+    graph = wk.Graph.from_edges([(0, 1), (1, 2), (2, 3)], weights=[1e160, 1.0, 1.0])
+    options = {"n_walks": 8, "sampler": PLAIN, "ensembles": "independent"}
+    K = wk.estimate_kernel(graph, KERNEL, **options, engine=CUDA(device, keep_features=False))
+    with pytest.raises(ValueError, match="f must be small enough for loads times f to be numbers of float32"):
+        K @ np.ones(4)
+
+
 def test_a_tolerance_is_met(device):
     K = wk.estimate_kernel(graphs.weighted(), KERNEL, tolerance=0.02, engine=CUDA(device, "float64"))
     assert K.explain().error <= 0.02
@@ -181,6 +222,9 @@ def test_tensors_of_other_shapes_and_kinds(device):
         K @ torch.ones(30, requires_grad=True)
     with pytest.raises(ValueError, match="of length 30"):
         torch.ones(2, 29) @ K
+    negative = torch.complex(torch.zeros(30), -torch.arange(30.0)).conj().imag  # a view, not yet computed
+    for operator in (K, there):
+        np.testing.assert_allclose(operator @ negative, there @ np.arange(30), rtol=1e-5, atol=1e-5)
     assert isinstance(K.estimate_product(torch.ones(30)).value, np.ndarray)
 
 

@@ -33,6 +33,7 @@ def test_products_and_rows(graph, name, device):
     for one, other in ((here, there), (here.T, there.T)):
         np.testing.assert_allclose(one @ V, other @ V, rtol=0, atol=1e-13)
         np.testing.assert_allclose(one @ V[:, 0], other @ V[:, 0], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(one @ V[::-1, ::-1], other @ V[::-1, ::-1], rtol=0, atol=1e-13)
     nodes = graph.names(np.array([3, 0]))
     np.testing.assert_allclose(here.rows(nodes), there.rows(nodes), rtol=0, atol=1e-13)
     np.testing.assert_allclose(here.diagonal(), there.diagonal(), rtol=0, atol=1e-13)

@@ -89,6 +89,6 @@ def test_devices_are_different_ones():
     assert CUDA(["cuda", "cuda:1"]).device == ("cuda:0", "cuda:1")
     assert CUDA(["cuda:1"]) == CUDA("cuda:1")
     assert hash(CUDA(["cuda:0", "cuda:1"])) == hash(CUDA(("cuda", "cuda:1")))
-    for devices in ([], ["cuda", "cuda:0"], ["cuda:1", "cuda:1"]):
+    for devices in ([], ["cuda", "cuda:0"], ["cuda:1", "cuda:1"], ["cuda:0", "cpu"]):
         with pytest.raises(ValueError, match="different devices"):
             CUDA(devices)

@@ -242,10 +242,17 @@ class CUDA(Engine):
 
     def _refuse_device(self, reason: str) -> NoReturn:
         """Refuse a device that PyTorch cannot use, given what it says."""
+        import torch
+
         found, remedy = "no CUDA device was found", REMEDY
         if "too old" in reason:
             found = "the NVIDIA driver is too old for this PyTorch"
             remedy = f"Update the driver, or install a PyTorch for it from https://pytorch.org. {REMEDY}"
+        elif torch.version.cuda is None:
+            found = "this PyTorch was built without CUDA"
+            remedy = f"Install one with CUDA from https://pytorch.org. {REMEDY}"
+        elif reason:
+            remedy = f"{REMEDY} ({reason})"
         refuse("device", "an available device", Described(f"{self.device}, but {found}"), remedy)
 
 
@@ -261,7 +268,7 @@ def _device_names(device: Any) -> str | tuple[str, ...]:
     if not isinstance(device, (list, tuple)):
         return _device_name(device)
     names = tuple(name if ":" in name or name == "cpu" else f"{name}:0" for name in map(_device_name, device))
-    if not names or (len(set(names)) < len(names) and set(names) != {"cpu"}):
+    if not names or (set(names) != {"cpu"} and ("cpu" in names or len(set(names)) < len(names))):
         refuse("device", "different devices, at least one", Described(shown(names)))
     return names if len(names) > 1 else names[0]
 

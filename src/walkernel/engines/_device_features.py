@@ -15,7 +15,7 @@ from torch import Tensor
 
 from walkernel.engines._base import FeatureJob, Progress
 from walkernel.engines._device_products import multiply, squared_norms, with_short_rows
-from walkernel.engines._device_walks import DeviceRecord, Walker, coalesce
+from walkernel.engines._device_walks import DeviceRecord, Walker, check_size, coalesce, refuse_overflow
 from walkernel.engines._tensors import (
     bytes_of,
     csr_tensor,
@@ -48,6 +48,8 @@ MAX_PAIRS = 2**27
 """Pairs of entries in a column that are sorted together, some 50 bytes each."""
 ROWS_ON_HOST = 2**16
 """Rows of walks which are not kept that are brought to the CPU at a time."""
+MIDDLING = 32
+"""Binary logarithm of numbers, and of their inverses, whose products need no unit in single precision."""
 
 
 def as_tensor(engine: CUDA, X: Any) -> Tensor:
@@ -58,9 +60,47 @@ def as_tensor(engine: CUDA, X: Any) -> Tensor:
     return torch.tensor(np.ascontiguousarray(X), **options)
 
 
-def as_given(X: Any, result: Tensor) -> Any:
-    """Return a result as the factor was given: an array for an array."""
-    return result if isinstance(X, Tensor) else result.double().cpu().numpy()
+def multiplied(engine: CUDA, X: Any, product: Callable[[Tensor], Tensor]) -> Any:
+    """Return a product as the factor is given: an array for an array, a tensor for a tensor.
+
+    In single precision, columns of double precision are multiplied in units of about their largest entry.
+    Units are powers of two: they change no digit, and results neither overflow nor vanish because of the
+    size of a factor.
+    """
+    is_single = engine.dtype == "float32"
+    if isinstance(X, Tensor):
+        if not (is_single and X.dtype == torch.float64 and X.numel()):
+            return product(as_tensor(engine, X))
+        units = units_of_columns(X)
+        result = product(as_tensor(engine, X / units))
+        return result.double() * units.to(result.device)
+    exponents = exponents_of_columns(X) if is_single and X.size else np.zeros(1, dtype=np.int32)
+    factor = as_tensor(engine, np.ldexp(X, -exponents) if exponents.any() else X)
+    result = product(factor)
+    check_overflow(engine, factor, result)
+    found = result.cpu().double().numpy()
+    return np.ldexp(found, exponents) if exponents.any() else found
+
+
+def units_of_columns(X: Tensor) -> Tensor:
+    """Return powers of two within a factor of two of the largest entry of each column, if it is finite."""
+    least, largest = torch.aminmax(X, dim=0)
+    sizes = torch.maximum(largest, -least)
+    exponents = torch.frexp(torch.where(sizes.isfinite(), sizes, 1.0)).exponent
+    return ((exponents.clamp(-1000, 1000).long() + 1023) << 52).view(torch.float64)
+
+
+def exponents_of_columns(X: Dense) -> NDArray[np.int32]:
+    """Return binary logarithms of units of columns; zeros where all columns are of middling size."""
+    sizes = np.maximum(X.max(axis=0), -X.min(axis=0))
+    exponents = np.frexp(np.where(np.isfinite(sizes), sizes, 1.0))[1]
+    return exponents if np.abs(exponents).max(initial=0) > MIDDLING else np.zeros_like(exponents)
+
+
+def check_overflow(engine: CUDA, factor: Tensor, result: Tensor) -> None:
+    """Refuse a product that is not finite though its factor is."""
+    if engine.dtype == "float32" and not bool(result.isfinite().all()) and bool(factor.isfinite().all()):
+        refuse_overflow(engine.dtype)
 
 
 class DeviceFeatures(FeatureMatrix):
@@ -108,12 +148,12 @@ class DeviceFeatures(FeatureMatrix):
     def multiply(self, X: Any) -> Any:
         """Return Φ X."""
         with self.engine.in_use():
-            return as_given(X, multiply(self._factors, as_tensor(self.engine, X)))
+            return multiplied(self.engine, X, lambda X: multiply(self._factors, X))
 
     def multiply_transposed(self, V: Any) -> Any:
         """Return Φᵀ V; Φᵀ by rows is kept once it was needed."""
         with self.engine.in_use():
-            return as_given(V, multiply(self._transposed_factors, as_tensor(self.engine, V)))
+            return multiplied(self.engine, V, lambda X: multiply(self._transposed_factors, X))
 
     @cached_property
     def _gram_factors(self) -> list[Tensor]:
@@ -127,7 +167,7 @@ class DeviceFeatures(FeatureMatrix):
     def multiply_gram(self, V: Any) -> Any:
         """Return ΦΦᵀ V, one of many such products."""
         with self.engine.in_use():
-            return as_given(V, multiply(self._gram_factors, as_tensor(self.engine, V)))
+            return multiplied(self.engine, V, lambda X: multiply(self._gram_factors, X))
 
     @property
     def gram_width(self) -> int:
@@ -274,8 +314,8 @@ class WalkedFeatures(BlockedFeatures):
 
     def _some_columns_at_a_time(self, add: Callable[[Tensor, Tensor], None], X: Any, n_rows: int) -> Any:
         """Return a product whose columns are made by a function that adds them to zeros."""
-        with self.engine.walking():
-            given = as_tensor(self.engine, X)
+
+        def product(given: Tensor) -> Tensor:
             result = given.new_zeros(n_rows, given.shape[1])
             for first in range(0, given.shape[1], COLUMNS_AT_ONCE):
                 part = slice(first, first + COLUMNS_AT_ONCE)
@@ -285,7 +325,11 @@ class WalkedFeatures(BlockedFeatures):
                     own = given.new_zeros(n_rows, given[:, part].shape[1])
                     add(given[:, part].contiguous(), own)
                     result[:, part] = own
-            return as_given(X, result)
+            check_overflow(self.engine, given, result)
+            return result
+
+        with self.engine.walking():
+            return multiplied(self.engine, X, product)
 
     def rows(self, positions: NDArray[np.int64]) -> scipy.sparse.csr_array:
         """Return some rows, in order: only they are walked from."""
@@ -329,6 +373,7 @@ class _Block(NamedTuple):
 
 def sample_features(engine: CUDA, job: FeatureJob, progress: Progress | None) -> list[FeatureMatrix]:
     """Return the features of a job, which are sampled some start nodes at a time."""
+    check_size(job.f, engine.dtype)
     walker = Walker(engine, job.spec)
     n, keep = job.spec.ids.size, engine.keep_features or job.n_groups > 1
     walked: list[list[_Block]] = [[] for _ in job.streams]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -46,12 +46,18 @@ SORT_SIZES = (64, 128, 256, 512, 1024, 2048)
 """Numbers of deposits of a row that one program can sort; longer rows are sorted by PyTorch."""
 BYTES_PER_DEPOSIT = 256
 """Memory of the device for each deposit of the walks whose features are made together."""
+LEAST_SINGLE, MOST_SINGLE = 2.0**-100, 2.0**127
+"""Sizes of f in single precision: values of 10⁻⁷ of the least are normal numbers still."""
 MAX_SHARED = 4
 """Binary logarithm of the largest number of walks that share a draw."""
 
 
 class DeviceTable(NamedTuple):
-    """The walk table of a graph as tensors, words of 64 bits as signed integers."""
+    """The walk table of a graph as tensors, words of 64 bits as signed integers.
+
+    The first factors of loads are divided by ``unit``, a power of two, and the last ones multiplied by it:
+    where all weights are of one size, however far from 1, neither is beyond the numbers of single precision.
+    """
 
     packed: Tensor
     indices: Tensor
@@ -60,6 +66,7 @@ class DeviceTable(NamedTuple):
     first: Tensor
     inner: Tensor
     last: Tensor
+    unit: float
 
     @staticmethod
     def of(spec: WalkSpec, device: torch.device, dtype: torch.dtype) -> DeviceTable:
@@ -74,14 +81,23 @@ class DeviceTable(NamedTuple):
                 if own is None
                 else graph.derived(("indices", name), lambda: to_device(own, device))
             )
-            floats = (table.edge, table.first, table.inner, table.last)
+            unit = typical_unit(table.last)
+            floats = (table.edge, table.first / unit, table.inner, table.last * unit)
             reals = [to_device(array, device, dtype) for array in floats]
             return DeviceTable(
-                to_device(table.packed, device), indices, to_device(table.alias, device), *reals
+                to_device(table.packed, device), indices, to_device(table.alias, device), *reals, unit
             )
 
         key = "device table", name, dtype, spec.matrix, spec.sampler.transition, spec.transpose
         return graph.derived(key, build)
+
+
+def typical_unit(last: NDArray[np.float64]) -> float:
+    """Return the power of two next to one over the middle of the range of the last factors of loads."""
+    sizes = last[last > 0]
+    if not sizes.size:
+        return 1.0
+    return float(2.0 ** -np.round((np.log2(sizes.min()) + np.log2(sizes.max())) / 2))
 
 
 class Drawn(NamedTuple):
@@ -119,9 +135,9 @@ class Walker:
         self._key = self._tensor(np.array([spec.seed], dtype=np.uint64))
         self._law = [self._tensor(law.thresholds), self._tensor(law.guide)]
         self._law_hops = self._tensor(law.hops.astype(np.int32))
-        self._packed, self._indices, self._alias, *self._floats = DeviceTable.of(
-            spec, self.device, self.dtype
-        )
+        table = DeviceTable.of(spec, self.device, self.dtype)
+        self._packed, self._indices, self._alias, *self._floats = table[:-1]
+        self._unit = table.unit
         has_head = spec.sampler.head > 0
         self._follower = HeadFollower(spec, self._packed, self._indices) if has_head else None
 
@@ -142,7 +158,8 @@ class Walker:
             torch.exp2(-shifts.double()).to(own.dtype),
         ]
         laws = torch.nn.functional.pad(front.laws, (0, 1)) if self._has_several_laws else front.laws[:0]
-        own._front = [front.cuts, laws, front.guide, front.nodes, front.loads.to(own.dtype)]
+        loads = (front.loads / own._unit).to(own.dtype)
+        own._front = [front.cuts, laws, front.guide, front.nodes, loads]
         return own
 
     def _heads(self) -> tuple[DeviceHead, DeviceFront]:
@@ -347,13 +364,14 @@ class DeviceRecord(Record):
     @property
     def deposits(self) -> Deposits:
         """The deposits in the memory of this process, loads in double precision."""
-        tensors = (self.indptr, self.nodes, self.lengths, self.loads.double())
+        tensors = (self.indptr, self.nodes, self.lengths, self.loads.cpu().double())
         return Deposits._make([*(tensor.cpu().numpy() for tensor in tensors), self.head.to_host()])
 
     def weigh(self, f: NDArray[np.float64], rows: NDArray[np.int64] | None = None) -> FeatureMatrix:
         """Return the features of all start nodes, or of some, for f / n_walks."""
         from walkernel.engines._device_features import DeviceFeatures
 
+        check_size(f, self.engine.dtype)
         with self.engine.walking():
             found = self.features(f)
             return DeviceFeatures(found if rows is None else take(found, rows), self.engine)
@@ -390,9 +408,7 @@ class DeviceRecord(Record):
         if self.head.nodes.numel():
             indptr, nodes, values = self._with_heads(nodes, values, f)
         if not bool(torch.isfinite(values).all()):
-            remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized' or float64."
-            rule = f"small enough for loads times f to be numbers of {self.engine.dtype}"
-            refuse("f", rule, Described("overflow"), remedy)
+            refuse_overflow(self.engine.dtype)
         if values.dtype == torch.float32 and nodes.dtype == torch.int32 and values.is_cuda:
             return without_zeros(coalesce_by_row(indptr, nodes, values, shape))
         return without_zeros(coalesce(rows_of(indptr), nodes, values, shape))
@@ -412,6 +428,22 @@ class DeviceRecord(Record):
         both[of_walks], both[of_heads] = nodes, head.nodes.to(nodes.dtype)
         sums[of_walks], sums[of_heads] = values, loads.to(values.dtype)
         return indptr, both, sums
+
+
+def check_size(f: NDArray[np.float64], dtype: str) -> None:
+    """Refuse an f that is beyond single precision, or whose products with loads would vanish there."""
+    largest = float(np.abs(f).max(initial=0.0))
+    if dtype == "float32" and largest > MOST_SINGLE:
+        refuse_overflow(dtype)
+    if dtype == "float32" and 0 < largest < LEAST_SINGLE:
+        rule = f"large enough for loads times f to be numbers of {dtype}"
+        refuse("f", rule, Described(f"values up to {largest:.2g}"), "Scale the kernel, or use float64.")
+
+
+def refuse_overflow(dtype: str) -> NoReturn:
+    """Refuse an f whose products with loads are beyond the numbers of a dtype."""
+    remedy = "Scale the kernel or the weights of the graph, or use matrix='normalized' or float64."
+    refuse("f", f"small enough for loads times f to be numbers of {dtype}", Described("overflow"), remedy)
 
 
 def coalesce(rows: Tensor, nodes: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:

@@ -220,15 +220,16 @@ def store(
     wanted = _describe(job, engine.precision) | {"block_size": block_size or default_block_size(job)}
     about = _matching(folder, wanted, block_size is None)
     if not (folder / MANIFEST).exists() or len(_open_blocks(folder, about)) < len(_ranges(about)):
-        folder.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder):
-            for names in (MANIFEST, f"{PREFIX}*"):
-                remove_unfinished(folder, names)
-            about = _matching(folder, wanted, block_size is None)
-            if not (folder / MANIFEST).exists():
-                write_manifest(folder, FEATURES, about, {})
-                sync_files(folder / MANIFEST)
-            _write_missing(folder, about, job, engine, progress)
+        with engine.in_use():  # which fails before anything is written where it is not available
+            folder.mkdir(parents=True, exist_ok=True)
+            with exclusive(folder):
+                for names in (MANIFEST, f"{PREFIX}*"):
+                    remove_unfinished(folder, names)
+                about = _matching(folder, wanted, block_size is None)
+                if not (folder / MANIFEST).exists():
+                    write_manifest(folder, FEATURES, about, {})
+                    sync_files(folder / MANIFEST)
+                _write_missing(folder, about, job, engine, progress)
     return _open(folder, about)
 
 

@@ -199,7 +199,7 @@ def bytes_of(matrix: Tensor) -> int:
 def to_scipy(matrix: Tensor) -> scipy.sparse.csr_array:
     """Return a CSR tensor as a SciPy array of float64."""
     columns, values = _entries(matrix)
-    arrays = [tensor.cpu().numpy() for tensor in (values.double(), columns, matrix.crow_indices())]
+    arrays = [tensor.cpu().numpy() for tensor in (values.cpu().double(), columns, matrix.crow_indices())]
     return scipy.sparse.csr_array((arrays[0], *arrays[1:]), shape=tuple(matrix.shape))
 
 

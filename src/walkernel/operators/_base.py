@@ -148,6 +148,7 @@ class KernelOperator(LinearOperator):
             result[inside] = block[where[inside] - part.start, columns[inside]]
         return result
 
+    @door
     def __matmul__(self, other: Any) -> Any:
         """Return K @ v for a vector (n,) or a matrix (n, c) of real numbers.
 
@@ -183,7 +184,7 @@ class KernelOperator(LinearOperator):
         if other.requires_grad:
             remedy = "Use v.detach(), or walkernel.torch.WalkCovariance, whose products have gradients."
             refuse(what, "a tensor without gradients", Described("one that requires them"), remedy)
-        V = other if other.is_floating_point() else other.double()
+        V = other.resolve_neg() if other.is_floating_point() else other.double()
         columns = V[:, None] if V.ndim == 1 else V
         return self._tensor_matmat(columns).to(V.device, V.dtype).reshape(-1, *other.shape[1:])
 
@@ -191,6 +192,7 @@ class KernelOperator(LinearOperator):
         """Return K V for a tensor, on any device and of any dtype."""
         return V.new_tensor(self._matmat(V.double().cpu().numpy()))
 
+    @door
     def __rmatmul__(self, other: Any) -> Any:
         """Return v @ K for a vector (n,) or a matrix (c, n) of real numbers."""
         if isinstance(other, LinearOperator):

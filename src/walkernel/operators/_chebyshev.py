@@ -160,7 +160,9 @@ class ChebyshevBasis:
 
     def _native(self, X: NDArray[np.float64]) -> Any:
         """Return columns where the recurrence is computed."""
-        return self._held.native.values().new_tensor(X) if self._held.takes_tensors else X
+        if not self._held.takes_tensors:
+            return X
+        return self._held.native.values().new_tensor(np.ascontiguousarray(X))
 
     def _zeros(self, n_rows: int, n_columns: int) -> Any:
         """Return zeros where the recurrence is computed."""

@@ -277,9 +277,8 @@ def _product_with_groups(
     left: FeatureMatrix, sizes: NDArray[np.float64], values: NDArray[np.float32], *, n_threads: int | None
 ) -> NDArray[np.float64]:
     """Return left @ diag(sizes) @ values, (n, n_groups), made where the features are."""
-    if left.takes_tensors:  # on a device, in its precision and therefore in a unit of the largest, exactly
-        unit = np.ldexp(1.0, np.frexp(sizes.max(initial=0.0))[1])
-        return np.asarray(unit * left.multiply((sizes / unit)[:, None] * values))
+    if left.takes_tensors:
+        return np.asarray(left.multiply(sizes[:, None] * values))
     in_double = left.nnz * values.shape[1] <= FEW_TERMS
     return left.map_rows(partial(_multiply_groups, in_double=in_double, n_threads=n_threads), sizes, values)
 

@@ -83,7 +83,8 @@ class PolynomialOperator(KernelOperator):
 
     def _matmat(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.held.takes_tensors:
-            return as_array(self._tensor_matmat(self._native(V)))
+            with self.engine.in_use():
+                return as_array(self._whole_sum(self._native(V)))
         size = columns_at_once(self.graph.n_nodes, self.engine.n_threads)
         if V.shape[1] <= size:
             return self._whole_sum(V)
@@ -93,11 +94,14 @@ class PolynomialOperator(KernelOperator):
     def _tensor_matmat(self, V: Any) -> Any:
         if not self.held.takes_tensors:
             return super()._tensor_matmat(V)
-        return self._whole_sum(V.to(self.held.native.values()))
+        with self.engine.in_use():
+            return self._whole_sum(V.to(self.held.native.values()))
 
     def _native(self, V: NDArray[np.float64]) -> Any:
         """Return an array where products are made."""
-        return self.held.native.values().new_tensor(V) if self.held.takes_tensors else V
+        if not self.held.takes_tensors:
+            return V
+        return self.held.native.values().new_tensor(np.ascontiguousarray(V))
 
     def _whole_sum(self, V: Any) -> Any:
         *_, result = self._partial_sums(V)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import check_flag, fits_in_memory, one_of, whole_number
-from walkernel._door import door
+from walkernel._door import all_or_nothing, door
 from walkernel.engines import resolve
 from walkernel.features import anchor_points, johnson_lindenstrauss
 from walkernel.kernels import Diffusion, Kernel
@@ -126,7 +126,7 @@ class NodeFeatures(TransformerMixin, NodeEstimator):
     reduction: str = "johnson-lindenstrauss"
     sparse_output: bool = True
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> NodeFeatures:
         """Choose the kernel, the method and the landmarks; no walks are sampled yet.
 

@@ -24,7 +24,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from walkernel._checks import real_number
-from walkernel._door import door
+from walkernel._door import all_or_nothing, door
 from walkernel.engines import resolve
 from walkernel.kernels import Diffusion, Kernel
 from walkernel.tasks._labels import count_labels
@@ -152,7 +152,7 @@ class NodeGPClassifier(ClassifierMixin, NodeGP):
 
     concentration: float = 0.01
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike) -> NodeGPClassifier:
         """Learn the hyper-parameters and condition on the labels.
 

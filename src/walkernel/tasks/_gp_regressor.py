@@ -22,7 +22,7 @@ from walkernel._checks import (
     refuse,
     whole_number,
 )
-from walkernel._door import door
+from walkernel._door import all_or_nothing, door
 from walkernel.operators import Explanation
 from walkernel.tasks._attributes import (
     COMBINATIONS,
@@ -222,7 +222,7 @@ class NodeGPRegressor(MultiOutputMixin, RegressorMixin, NodeGP):
     features: ArrayLike | None = None
     combine: str = "auto"
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike, *, noise_std: ArrayLike | None = None) -> NodeGPRegressor:
         """Learn the hyper-parameters and condition on the observations.
 

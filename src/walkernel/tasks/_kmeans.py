@@ -14,7 +14,7 @@ from sklearn.metrics.cluster import pair_confusion_matrix
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from walkernel._checks import Described, check_instance, is_hashable, one_of, refuse, shown, whole_number
-from walkernel._door import door, warn
+from walkernel._door import all_or_nothing, warn
 from walkernel.engines import Engine, resolve
 from walkernel.graph import Graph
 from walkernel.kernels import Kernel
@@ -145,7 +145,7 @@ class KernelKMeans(ClusterMixin, BaseEstimator):
             self.kernel = self.kernel.set_params(**new)  # type: ignore[union-attr]
         return self
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> KernelKMeans:
         """Cluster the nodes of a graph, or the rows of a kernel or of features.
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from walkernel._checks import Described, check_flag, real_number, refuse, whole_number
-from walkernel._door import door
+from walkernel._door import all_or_nothing, door
 from walkernel.operators import normalize_columns
 from walkernel.tasks._choice import choose_prior
 from walkernel.tasks._labels import count_labels
@@ -180,7 +180,7 @@ class NodeRidge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     True
     """
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> NodeRidge:
         """Choose the kernel and the penalty, and fit g and b.
 
@@ -318,7 +318,7 @@ class NodeRidgeClassifier(ClassifierMixin, RidgeEstimator):
 
     class_weight: str | dict[Any, float] | None = None
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike) -> NodeRidgeClassifier:
         """Choose the kernel and the penalty, and fit a score for each class.
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from walkernel._checks import check_flag, refuse
-from walkernel._door import door, warn
+from walkernel._door import all_or_nothing, door, warn
 from walkernel.engines import resolve
 from walkernel.features import HostFeatures, identity_features
 from walkernel.operators import ChebyshevBasis, Groups, normalize_columns, standard_errors
@@ -86,7 +86,7 @@ class NodeSmoother(MultiOutputMixin, RegressorMixin, NodeEstimator):
     average: bool = True
     normalize: bool = False
 
-    @door
+    @all_or_nothing
     def fit(self, X: Any, y: ArrayLike) -> NodeSmoother:
         """Store the known values and choose the kernel; with walks, walk from their nodes.
 

@@ -360,5 +360,5 @@ def _values(graph: Graph, nodes: Any, y: ArrayLike, like: Tensor) -> _Values:
     array = real_array("y", y)
     if array.ndim not in (1, 2) or array.size == 0:
         refuse("y", "of one or two dimensions, and not empty", array)
-    columns = torch.tensor(array.reshape(ids.size, -1), **options)
+    columns = torch.tensor(np.ascontiguousarray(array.reshape(ids.size, -1)), **options)
     return _Values(ids, columns, columns, None)

@@ -39,6 +39,7 @@ def set_up(monkeypatch, *, warning=None, error=None):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", is_available)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     if error is not None:
         monkeypatch.setattr(torch, "tensor", fail)
 
@@ -47,6 +48,7 @@ def set_up(monkeypatch, *, warning=None, error=None):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_no_device(call, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     for engine in ("cuda", CUDA()):
         with pytest.raises(ValueError, match="an available device, got cuda, but no CUDA device was found"):
             call(engine)
@@ -55,6 +57,29 @@ def test_no_device(call, monkeypatch):
     monkeypatch.setenv("WALKERNEL_ENGINE", "cuda:1")
     with pytest.raises(ValueError, match="an available device, got cuda:1, but no CUDA device was found"):
         call(None)
+
+
+def test_a_pytorch_without_cuda(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    message = (
+        r"but this PyTorch was built without CUDA\. Install one with CUDA from https://pytorch.org\. On the"
+    )
+    with pytest.raises(ValueError, match=message):
+        CALLS["sample_walks"]("cuda")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_no_directory_is_made_without_a_device(monkeypatch, tmp_path):
+    """One with a manifest would be refused by an engine of another precision."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    directory = tmp_path / "features"
+    for call in (wk.sample_features, wk.estimate_kernel):
+        with pytest.raises(ValueError, match="an available device"):
+            call(GRAPH, wk.Diffusion(), 4, directory=directory, engine="cuda")
+        assert not directory.exists()
+    assert wk.sample_features(GRAPH, wk.Diffusion(), 4, directory=directory).shape == (30, 30)
 
 
 def test_a_number_that_no_device_has(monkeypatch):
@@ -94,7 +119,7 @@ def test_a_driver_that_is_too_old(call, failure, monkeypatch):
 )
 def test_a_device_that_does_not_start(failure, monkeypatch):
     set_up(monkeypatch, **failure)
-    with pytest.raises(ValueError, match="got cuda, but no CUDA device was found"):
+    with pytest.raises(ValueError, match=r"got cuda, but no CUDA device was found.*(unknown error|on your)"):
         CALLS["sample_walks"](CUDA())
 
 

@@ -156,6 +156,13 @@ def test_some_nodes_in_any_order():
     assert np.allclose(prediction.numpy()[:, 0], K[np.ix_(validation, training)] @ training.astype(float))
 
 
+def test_targets_in_reverse_order():
+    """Views with negative strides, which PyTorch does not take."""
+    expected = fit(nodes=np.arange(N)[::-1].copy(), y=MESH.normals[::-1].copy())
+    found = fit(nodes=np.arange(N)[::-1], y=MESH.normals[::-1])
+    np.testing.assert_array_equal(found.history, expected.history)
+
+
 def test_minibatches_cut_the_hidden_nodes():
     loss = Recorder()
     fit(loss=loss, masked=0.4, batch_size=10, schedule=Schedule(n_epochs=1))
