@@ -70,7 +70,7 @@ def all_or_nothing(method: Callable[Concatenate[T, P], R]) -> Callable[Concatena
     """Make a method a public call that leaves its object as it was where it fails or is interrupted."""
 
     @wraps(method)
-    def call(self: T, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> R:
         before = dict(vars(self))
         try:
             return method(self, *args, **kwargs)

@@ -83,10 +83,9 @@ class DeviceTable(NamedTuple):
             )
             unit = typical_unit(table.last)
             floats = (table.edge, table.first / unit, table.inner, table.last * unit)
-            reals = [to_device(array, device, dtype) for array in floats]
-            return DeviceTable(
-                to_device(table.packed, device), indices, to_device(table.alias, device), *reals, unit
-            )
+            edge, first, inner, last = (to_device(array, device, dtype) for array in floats)
+            packed, alias = to_device(table.packed, device), to_device(table.alias, device)
+            return DeviceTable(packed, indices, alias, edge, first, inner, last, unit)
 
         key = "device table", name, dtype, spec.matrix, spec.sampler.transition, spec.transpose
         return graph.derived(key, build)
