@@ -24,14 +24,14 @@ DENSE_SPEED, SPARSE_SPEED = 2e10, 5e8
 SUMS_AT_ONCE = 2**17
 """Sums that stay in the cache of a processor."""
 LITTLE_WORK = 2**18
-"""Entries and meetings up to which SciPy's product is fast enough, and nothing has to be compiled."""
+"""Entries and meetings, beyond one a column, up to which SciPy's product is fast enough."""
 
 
 def gram(left: scipy.sparse.csr_array, right: scipy.sparse.csr_array, n_threads: int = 1) -> Dense:
     """Return Φ₁Φ₂ᵀ as an array, by a sparse or a dense product, whichever costs less."""
     if is_dense_cheaper(left, right, 1):
         return np.asarray(left.toarray() @ right.toarray().T)
-    if left.nnz + right.nnz + _meetings(left, right) <= LITTLE_WORK:
+    if left.nnz + right.nnz + _meetings(left, right) <= LITTLE_WORK + left.shape[1]:
         return np.asarray((left @ right.T).toarray())
     other, result = right.tocsc(), np.zeros((left.shape[0], right.shape[0]))
     step = max(1, SUMS_AT_ONCE // right.shape[0])

@@ -16,7 +16,7 @@ def features(n_rows, n_columns, seed, density=0.2):
 
 @pytest.fixture
 def by_columns(monkeypatch):
-    monkeypatch.setattr(_gram, "LITTLE_WORK", -1)
+    monkeypatch.setattr(_gram, "LITTLE_WORK", -(2**30))
     monkeypatch.setattr(_gram, "MAX_DENSE_ENTRIES", 0)
     monkeypatch.setattr(_gram, "SUMS_AT_ONCE", 60)
 
@@ -53,7 +53,7 @@ def test_no_entries_at_all(by_columns):
 def test_each_way_gives_the_same(monkeypatch, way):
     """SciPy serves few meetings, arrays what is nearly full, columns the rest."""
     left = features(60, 80, seed=2, density=0.9)
-    monkeypatch.setattr(_gram, "LITTLE_WORK", 2**62 if way == "LITTLE_WORK" else -1)
+    monkeypatch.setattr(_gram, "LITTLE_WORK", 2**62 if way == "LITTLE_WORK" else -(2**30))
     monkeypatch.setattr(_gram, "MAX_DENSE_ENTRIES", 2**62 if way == "MAX_DENSE_ENTRIES" else 0)
     called, add_products = [], _gram.add_products
     monkeypatch.setattr(_gram, "add_products", lambda *args: called.append(add_products(*args)))
