@@ -52,8 +52,10 @@ MAX_SHARED = 4
 class DeviceTable(NamedTuple):
     """The walk table of a graph as tensors, words of 64 bits as signed integers.
 
-    The first factors of loads are divided by ``unit``, a power of two, and the last ones multiplied by it:
-    where all weights are of one size, however far from 1, neither is beyond the numbers of single precision.
+    The first factors of loads are divided by ``unit``, a power of two, and the last ones multiplied by it;
+    those of edges, where they have any, are multiplied by another one, and those of the nodes they leave
+    divided by it. Where all weights are of one size, however far from 1, no factor is then beyond the numbers
+    of single precision.
     """
 
     packed: Tensor
@@ -79,7 +81,13 @@ class DeviceTable(NamedTuple):
                 else graph.derived(("indices", name), lambda: to_device(own, device))
             )
             unit = typical_unit(table.last)
-            floats = (table.edge, table.first / unit, table.inner, table.last * unit)
+            own_unit = 1.0 if not table.inner.size else typical_unit(table.edge)
+            floats = (
+                table.edge * own_unit,
+                table.first / unit / own_unit,
+                table.inner / own_unit,
+                table.last * unit,
+            )
             reals = [to_device(array, device, dtype) for array in floats]
             return DeviceTable(
                 to_device(table.packed, device), indices, to_device(table.alias, device), *reals, unit
@@ -89,9 +97,9 @@ class DeviceTable(NamedTuple):
         return graph.derived(key, build)
 
 
-def typical_unit(last: NDArray[np.float64]) -> float:
-    """Return the power of two next to one over the middle of the range of the last factors of loads."""
-    sizes = last[last > 0]
+def typical_unit(factors: NDArray[np.float64]) -> float:
+    """Return the power of two next to one over the middle of the range of factors that are not zero."""
+    sizes = np.abs(factors[factors != 0])
     if not sizes.size:
         return 1.0
     return float(2.0 ** -np.round((np.log2(sizes.min()) + np.log2(sizes.max())) / 2))
