@@ -225,14 +225,15 @@ def test_numbers_too_large_for_the_dtype(device):
         wk.sample_features(graph, f, 4, engine=CUDA(device))
 
 
-@pytest.mark.parametrize("sampler", ["independent", "long head"])
+@pytest.mark.parametrize("sampler", ["independent", "uniform steps", "long head", "uniform head"])
 @pytest.mark.parametrize("kind", ["weighted", "directed"])
 @pytest.mark.parametrize("scale", [2.0**300, 2.0**-300])
 def test_weights_of_any_size_in_single_precision(scale, kind, sampler, device):
     """The normalized matrix does not depend on their unit, and neither do the bits of features."""
     graph, engine = graphs.KINDS[kind](), CUDA(device)
     scaled = wk.Graph.from_scipy(scale * graph.to_scipy())
-    options = {"sampler": SAMPLERS[sampler], "engine": engine}
+    uniform = replace(SAMPLERS["long head"], transition="uniform")
+    options = {"sampler": {**SAMPLERS, "uniform head": uniform}[sampler], "engine": engine}
     found, expected = (wk.sample_features(one, wk.Diffusion(1.0), 16, **options) for one in (scaled, graph))
     assert torch.equal(found.to_dense(), expected.to_dense())
 

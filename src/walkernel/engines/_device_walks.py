@@ -55,8 +55,10 @@ MAX_SHARED = 4
 class DeviceTable(NamedTuple):
     """The walk table of a graph as tensors, words of 64 bits as signed integers.
 
-    The first factors of loads are divided by ``unit``, a power of two, and the last ones multiplied by it:
-    where all weights are of one size, however far from 1, neither is beyond the numbers of single precision.
+    The first factors of loads are divided by ``unit``, a power of two, and the last ones multiplied by it;
+    those of edges, where they have any, are multiplied by another one, and those of the nodes they leave
+    divided by it. Where all weights are of one size, however far from 1, no factor is then beyond the numbers
+    of single precision.
     """
 
     packed: Tensor
@@ -82,8 +84,16 @@ class DeviceTable(NamedTuple):
                 else graph.derived(("indices", name), lambda: to_device(own, device))
             )
             unit = typical_unit(table.last)
-            floats = (table.edge, table.first / unit, table.inner, table.last * unit)
-            edge, first, inner, last = (to_device(array, device, dtype) for array in floats)
+            of_edge = typical_unit(table.edge) if table.inner.size else 1.0
+            edge, first, inner, last = (
+                to_device(array, device, dtype)
+                for array in (
+                    table.edge * of_edge,
+                    table.first / unit / of_edge,
+                    table.inner / of_edge,
+                    table.last * unit,
+                )
+            )
             packed, alias = to_device(table.packed, device), to_device(table.alias, device)
             return DeviceTable(packed, indices, alias, edge, first, inner, last, unit)
 
@@ -91,9 +101,9 @@ class DeviceTable(NamedTuple):
         return graph.derived(key, build)
 
 
-def typical_unit(last: NDArray[np.float64]) -> float:
-    """Return the power of two next to one over the middle of the range of the last factors of loads."""
-    sizes = last[last > 0]
+def typical_unit(factors: NDArray[np.float64]) -> float:
+    """Return the power of two next to one over the middle of the range of factors that are not zero."""
+    sizes = np.abs(factors[factors != 0])
     if not sizes.size:
         return 1.0
     return float(2.0 ** -np.round((np.log2(sizes.min()) + np.log2(sizes.max())) / 2))
