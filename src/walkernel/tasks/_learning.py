@@ -62,6 +62,8 @@ MAX_WINDOWS = 64
 """Maximum number of windows."""
 MIN_GAIN = 0.1
 """Gain of log p in a window without which no wider window is scanned."""
+TIE = 1e-3
+"""Gain of log p without which the narrower one of two kernels is taken."""
 MAX_DROP = 3.0
 """Drop of log p below its maximum, at the end of a window, beyond which no wider window is scanned."""
 MIN_CORRELATION = 0.3
@@ -240,7 +242,7 @@ def _scan(
         before = best.value
         for width in (end / math.sqrt(2), end):
             last = search.trial(replace(start, kernel=start.kernel.with_lengthscale(width)))
-            if last.value > best.value:
+            if last.value > best.value + TIE:
                 best_place, best = place, last
         gained = best.value > before + MIN_GAIN and last.value > best.value - MAX_DROP
         if last.is_correlated and not gained:
