@@ -164,7 +164,7 @@ def test_features(kind, sampler, dtype, device):
 def test_features_of_very_many_walks_are_made_from_few_nodes(keep, device, monkeypatch):
     """A sort of PyTorch takes fewer than 2³¹ deposits, and memory ends before."""
     graph, kernel, seen = graphs.weighted(), wk.Diffusion(1.0), []
-    job = features_job(checked_spec(graph, 8, SAMPLERS["long head"], 0, 0, None, "normalized", False), kernel)
+    job = features_job(checked_spec(graph, 8, SAMPLERS["head"], 0, 0, None, "normalized", False), kernel)
     expected = CUDA(device).features(job)[0].to_scipy()
     monkeypatch.setattr("walkernel.engines._device_walks.memory_of", lambda _: 2**16)
     found = CUDA(device, keep_features=keep).features(job, lambda *done: seen.append(done))[0]
@@ -225,9 +225,15 @@ def test_numbers_too_large_for_the_dtype(device):
         wk.sample_features(graph, f, 4, engine=CUDA(device))
 
 
-@pytest.mark.parametrize("sampler", ["independent", "uniform steps", "long head", "uniform head"])
-@pytest.mark.parametrize("kind", ["weighted", "directed"])
-@pytest.mark.parametrize("scale", [2.0**300, 2.0**-300])
+@pytest.mark.parametrize(
+    ("scale", "kind", "sampler"),
+    [
+        (2.0**300, "weighted", "uniform steps"),
+        (2.0**-300, "weighted", "uniform head"),
+        (2.0**300, "directed", "long head"),
+        (2.0**-300, "directed", "independent"),
+    ],
+)
 def test_weights_of_any_size_in_single_precision(scale, kind, sampler, device):
     """The normalized matrix does not depend on their unit, and neither do the bits of features."""
     graph, engine = graphs.KINDS[kind](), CUDA(device)
