@@ -1,6 +1,6 @@
 """Speed of the core on the CPU, as ratios to baselines measured in the same run.
 
-    python benchmarks/core.py [--quick] [--out FILE]
+    python benchmarks/core.py [--grams] [--quick] [--out FILE]
 
 Baselines: a bare loop of interleaved dependent gathers on the same CSR arrays (no random numbers worth the
 name, nothing written), the authors' Algorithm 1 in plain Python, dense ``expm``, SciPy's CSR product, and
@@ -326,7 +326,7 @@ def main() -> None:
     parser.add_argument("--grams", action="store_true", help="the table of Gram matrices alone")
     options = parser.parse_args()
     if options.grams:
-        print(machine(), gram_table(options.quick), sep="\n")
+        report(options.out, machine(), gram_table(options.quick))
         return
     sizes = [10**4, 10**5] if options.quick else [10**4, 10**5, 10**6]
     repeats = 3 if options.quick else 5
@@ -353,10 +353,15 @@ def main() -> None:
         table("Features", ["nodes", "walks", "result", "peak", "ratio"], [memory_row(sizes[-1], 8)]),
         table("First estimate in a fresh process", ["numba cache", "time"], first_call_rows()),
     ]
+    report(options.out, *parts)
+
+
+def report(path: Path | None, *parts: str) -> None:
+    """Print tables, and write them to a file if one is given."""
     text = "\n".join(parts)
     print(text)
-    if options.out is not None:
-        options.out.write_text(text)
+    if path is not None:
+        path.write_text(text)
 
 
 if __name__ == "__main__":
